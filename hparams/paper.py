@@ -402,7 +402,7 @@ adaptive_universal_transformer_multi30k = derived(universal_transformer_multi30k
 transformer_text = derived(_small, batch_size=2048, layer_prepostprocess_dropout=0.3)
 universal_transformer_text = derived(transformer_text, make_universal)
 adaptive_universal_transformer_text = derived(universal_transformer_text, _adaptive)
-# The training of `transformer_text` with T2T's LSTM, which has two layers.
+# T2T's LSTM with two layers, trained with the settings of `transformer_text`.
 lstm_text = derived(
     lstm.lstm_bahdanau_attention,
     batch_size=2048,

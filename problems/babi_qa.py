@@ -14,7 +14,7 @@ record of `babi_qa_concat_task1_1k`:
     context   "Mary moved to the bathroom . John went to the hallway ."              + EOS
     targets   "bathroom", one class id                                        (vocabulary: words)
 
-A line for `ut-decoder` or a text for `ut_keras.load` needs the form of the joined words:
+`ut-decoder` and `ut_keras.load` read question and story as one text, which must have this form:
 
     Where is Mary ? <EOS> <EOQ> Mary moved to the bathroom . John went to the hallway .
 

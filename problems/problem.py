@@ -136,8 +136,8 @@ class Problem:
         raw_files: tuple of `download.RawFile`. The source files of the data.
         vocabulary_title: str. The name of the user's vocabulary file in messages, if the file in
             data_dir has a different name.
-        line_note: str. A note that `ut-decoder` prints if it reads lines, for example because the
-            lines need a special form.
+        line_note: str. A note about lines as inputs, such as the form that a line must have.
+            `ut-decoder` prints the note when it decodes lines. "" means no note.
         left_out: Counter from a reason to the number of samples that were skipped for this reason.
             `generate_samples` increments the counts, and data generation prints them.
     """
@@ -460,7 +460,10 @@ class Problem:
         )
 
     def _described(self, data_dir, tmp_dir):
-        """Return the files on which the records depend, for the origin of a split."""
+        """Return digests and fingerprints of the files on which the records depend.
+
+        Data generation stores them in the JSON file of a split, see generation_plan.py.
+        """
         described = {"side_files": generation_plan.side_file_digests(data_dir, self.side_files())}
         if user_files := generation_plan.user_file_fingerprints(self.user_files(tmp_dir)):
             described["user_files"] = user_files

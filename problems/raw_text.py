@@ -106,8 +106,12 @@ def find_local_group(
 ) -> list[str]:
     """Return the paths of unpacked files that are all in the same location.
 
-    A location is a folder together with a position in the lists of names. The locations are tried
-    in the same order as in `find_local`.
+    Files are in the same location if both conditions hold:
+
+    - All files are in `tmp_dir`, or each file is in the folder of its unpacked archive.
+    - The paths of all files have the same index in their sequences of `names`.
+
+    The locations are tried in the same order as in `find_local`.
 
     Args:
         tmp_dir: str. Folder of the raw files.

@@ -209,7 +209,10 @@ def _git(*words):
 
 
 def _with_absolute_package(argument):
-    """Return an argument of the trainer, which may run in any folder."""
+    """Return an argument of the trainer. The folder of `--t2t_usr_dir` is made absolute.
+
+    The trainer's working directory may be another folder than `ROOT`.
+    """
     flag = definitions.PACKAGE_FLAG
     if not argument.startswith(flag):
         return argument

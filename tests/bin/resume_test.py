@@ -71,7 +71,10 @@ def _vocabulary(world):
 
 
 def _forget_side_files(world):
-    """Rewrite the origins of the data in the form of an older version, without side files."""
+    """Remove the digests of the side files from the JSON files of the splits.
+
+    Older versions did not write these digests.
+    """
     for path in (world / "data" / ".ut_keras-records").glob("datagen.*.json"):
         origin = json.loads(path.read_text())
         del origin["side_files"]

@@ -211,7 +211,7 @@ def _print_missing_prefix(setup, lines):
 
 
 def _print_line_note(setup):
-    """Print the note of the problem on lines as inputs."""
+    """Print the problem's note about lines as inputs, if it has one."""
     problem = setup.problem
     if hasattr(getattr(problem, "t2t", None), "CONCAT_TOKEN"):
         note = text_problems.TextConcat2ClassProblem.line_note

@@ -36,7 +36,8 @@ def vocabulary_warnings(encoder: TokenTextEncoder, title: str, texts: Iterable[s
 def reserved_line_warnings(encoder: TokenTextEncoder, title: str) -> list[str]:
     """Return a warning if a vocabulary does not begin with the reserved tokens.
 
-    T2T also accepts such a vocabulary. Its vocabulary of the Penn Treebank is one.
+    T2T does not require the reserved tokens. For example, T2T's vocabulary of the Penn Treebank
+    begins with other words.
     """
     first = encoder.entries[:NUM_RESERVED_IDS]
     if first == RESERVED_TOKENS:

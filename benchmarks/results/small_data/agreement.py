@@ -60,7 +60,8 @@ def _edinburgh(tmp_dir):
 def is_same(words, others):
     """Return whether two sentences of equal length are the same sentence.
 
-    Parts of speech in capitals replace the rare words of the first sentence.
+    In the first sentence, each rare word was replaced by its part of speech in capitals. A part of
+    speech matches any word.
     """
     pairs = zip(words, others, strict=True)
     return all(word.isupper() or word.lower() == other.lower() for word, other in pairs)

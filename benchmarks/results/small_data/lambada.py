@@ -73,7 +73,7 @@ def _of_set(function, number):
 
         is_in_set = features["set"][:, 0] == number
         if len(logits.shape) == 3:  # a language model, whose logits are large
-            # An example without EOS does not count.
+            # The metric skips an example whose targets have no EOS.
             return function(logits, tf.where(is_in_set[:, None], targets, 0), features)
         logits, targets = (tf.boolean_mask(values, is_in_set) for values in (logits, targets))
         masked = {name: tf.boolean_mask(values, is_in_set) for name, values in features.items()}

@@ -58,7 +58,8 @@ def write(
         skipped: dict from a reason to the number of samples that were skipped for this reason. The
             function reads the dict after the last sample.
         max_cases: int. The maximum number of samples to read. None means all samples.
-        described: dict of further values for the origin, such as "side_files". Optional.
+        described: dict of further values for the JSON file of the split, such as "side_files".
+            Optional.
 
     Returns:
         The number of records written.
