@@ -57,8 +57,11 @@ class OwnText(text_problems.Text2TextProblem):
     extension = "txt"  # extension of the files
     fields: tuple[str, ...] = ("text",)  # fields of a line, separated by tabs
 
-    def user_files(self, tmp_dir: str | None) -> tuple[str, ...]:
-        return tuple(self._path(tmp_dir, split) for split in ("train", "dev", "test"))
+    def user_files(self, split: str, tmp_dir: str | None) -> tuple[str, ...]:
+        # Without a dev file, the lines of the train file are divided into two splits.
+        is_divided = split != "test" and not self._has(tmp_dir, "dev")
+        names = ("train", "dev") if is_divided else (split,)
+        return tuple(self._path(tmp_dir, name) for name in names)
 
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
         return (*self.splits, "test") if self._has(tmp_dir, "test") else self.splits
@@ -180,9 +183,8 @@ class Text2ClassTsv(OwnText, text_problems.Text2ClassProblem):
 class Text2textTmpdir(text_problems.Text2TextProblem):
     """Parallel text files with a vocabulary of subwords."""
 
-    def user_files(self, tmp_dir: str | None) -> tuple[str, ...]:
-        names = (name for part in _PARTS.values() for name in _names(part))
-        return tuple(os.path.join(tmp_dir or "", name) for name in names)
+    def user_files(self, split: str, tmp_dir: str | None) -> tuple[str, ...]:
+        return tuple(os.path.join(tmp_dir or "", name) for name in _names(_PARTS[split]))
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         for split in self.splits:
@@ -203,8 +205,8 @@ class Text2textTmpdirTokens(Text2textTmpdir):
     oov_token = "<UNK>"
     vocabulary_title = "vocab.txt"
 
-    def user_files(self, tmp_dir: str | None) -> tuple[str, ...]:
-        return (*super().user_files(tmp_dir), os.path.join(tmp_dir or "", "vocab.txt"))
+    def user_files(self, split: str, tmp_dir: str | None) -> tuple[str, ...]:
+        return (*super().user_files(split, tmp_dir), os.path.join(tmp_dir or "", "vocab.txt"))
 
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         yield from raw_text.read_lines(_path(tmp_dir, "vocab.txt"))

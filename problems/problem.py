@@ -293,10 +293,17 @@ class Problem:
         """Return the names of the additional files in data_dir, such as the vocabulary."""
         return ()
 
-    def user_files(self, tmp_dir: str | None) -> tuple[str, ...]:
+    def user_files(self, split: str, tmp_dir: str | None) -> tuple[str, ...]:
         """Return the paths of raw files that the user may change, such as train.tsv.
 
         If these files have changed and the data files exist already, data generation prints a note.
+
+        Args:
+            split: str. Only the files on which this split depends are returned.
+            tmp_dir: str. Folder of the raw data.
+
+        Returns:
+            tuple of str. If the split depends on the absence of a file, the tuple has its path too.
         """
         return ()
 
@@ -405,9 +412,12 @@ class Problem:
         with generation_plan.claimed(data_dir, self.filename, num_shards, seed, tasks) as missing:
             if not new_side_files and not missing:
                 print(f"{self.name}: data found in {data_dir}, nothing to generate")
-                user_files = generation_plan.user_file_fingerprints(self.user_files(tmp_dir))
+                user_files = {
+                    split: generation_plan.user_file_fingerprints(self.user_files(split, tmp_dir))
+                    for split in num_shards
+                }
                 for note in generation_plan.found_data_notes(
-                    data_dir, self.filename, num_shards, max_cases, user_files
+                    data_dir, self.filename, max_cases, user_files
                 ):
                     print(f"note: {note}", flush=True)
                 return {}
@@ -456,16 +466,17 @@ class Problem:
             num_processes,
             self.left_out,
             self._max_cases,
-            self._described(data_dir, tmp_dir),
+            self._described(split.name, data_dir, tmp_dir),
         )
 
-    def _described(self, data_dir, tmp_dir):
+    def _described(self, split, data_dir, tmp_dir):
         """Return digests and fingerprints of the files on which the records depend.
 
         Data generation stores them in the JSON file of a split, see generation_plan.py.
         """
         described = {"side_files": generation_plan.side_file_digests(data_dir, self.side_files())}
-        if user_files := generation_plan.user_file_fingerprints(self.user_files(tmp_dir)):
+        paths = self.user_files(split, tmp_dir)
+        if user_files := generation_plan.user_file_fingerprints(paths):
             described["user_files"] = user_files
         return described
 

@@ -1,4 +1,5 @@
 import os
+import re
 import types
 
 import pytest
@@ -136,11 +137,12 @@ def test_note_names_files_that_changed_after_generation(tmp_path, capsys):
     write(tmp_path, train=lines(0, 50))
     problem, _ = generate(tmp_path)
     write(tmp_path, dev=lines(50, 53))
-    for changed in ("dev.tsv", "train.tsv, dev.tsv"):
+    for changed in (["dev.tsv", "dev.tsv"], ["train.tsv", "dev.tsv"]):
         capsys.readouterr()
         assert generate(tmp_path)[1] == {}
         notes = [line for line in capsys.readouterr().out.splitlines() if "note:" in line]
-        assert len(notes) == 2 and all(f"changed: {changed}. Remove" in note for note in notes)
+        for name, note in zip(changed, notes, strict=True):
+            assert f"changed: {name}. Remove" in note
         write(tmp_path, train=lines(1, 51))
     for path in (tmp_path / "data").glob("text2text_tsv-*"):
         path.unlink()
@@ -149,6 +151,27 @@ def test_note_names_files_that_changed_after_generation(tmp_path, capsys):
     generate(tmp_path)
     problem.generate_data(tmp_path / "data", str(tmp_path / "without files"))
     assert "note:" not in capsys.readouterr().out
+
+
+def test_changed_files_print_notes_only_for_their_splits(tmp_path, capsys):
+    write(tmp_path, train=lines(0, 50), dev=lines(50, 53))
+    generate(tmp_path)
+    changes = [
+        ({"test": lines(53, 55)}, set()),  # this call generates the test split
+        ({}, set()),
+        ({"dev": lines(60, 63)}, {"dev"}),
+        ({"train": lines(1, 51)}, {"train", "dev"}),
+        ({"test": lines(54, 56)}, {"train", "dev", "test"}),
+    ]
+    for files, splits in changes:
+        write(tmp_path, **files)
+        capsys.readouterr()
+        generate(tmp_path)
+        notes = [line for line in capsys.readouterr().out.splitlines() if "note:" in line]
+        assert len(notes) == len(splits)
+        for split in splits:
+            expected = f"text2text_tsv-{split}-* were not made from .* changed: {split}.tsv[.] "
+            assert any(re.search(expected.replace("*", "[*]", 1), note) for note in notes)
 
 
 def test_note_names_the_splits_that_max_cases_limited(tmp_path, capsys):

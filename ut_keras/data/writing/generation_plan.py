@@ -323,21 +323,19 @@ def check_side_files(
 def found_data_notes(
     data_dir: str,
     filename: str,
-    splits: Iterable[str],
     max_cases: int | None,
-    user_files: Mapping[str, str],
+    user_files: Mapping[str, Mapping[str, str]],
 ) -> list[str]:
     """Return notes on existing data files that differ from those that were requested.
 
     Args:
         data_dir, filename: the same as for `plan`.
-        splits: iterable of str, the names of the splits.
         max_cases: int. The requested maximum number of samples. None means all samples.
-        user_files: dict from the name of a file of the user to its fingerprint, see
-            `user_file_fingerprints`. It is empty if the files are not available.
+        user_files: dict from the name of each split to the fingerprints of its files, see
+            `user_file_fingerprints`.
     """
     notes = []
-    for split in splits:
+    for split, present in user_files.items():
         origin = json_file.read_own(origin_path(data_dir, filename, split), KEYS) or {}
         files, limit = f"{filename}-{split}-*", origin.get("max_cases")
         if isinstance(limit, int) and (max_cases is None or max_cases > limit):
@@ -346,9 +344,11 @@ def found_data_notes(
                 "these files, and a vocabulary that was built with them, to generate more samples."
             )
         former = origin.get("user_files")
-        if user_files and isinstance(former, dict) and former != user_files:
-            names = dict.fromkeys([*former, *user_files])
-            changed = [name for name in names if former.get(name) != user_files.get(name)]
+        if present and isinstance(former, dict) and former != present:
+            changed = [name for name in present if former.get(name) != present[name]]
+            # The other files are no longer read, for example train.tsv for the dev split because
+            # there is a dev.tsv now.
+            changed = changed or [name for name in former if name not in present]
             notes.append(
                 f"{files} were not made from the present files; these have changed: "
                 f"{', '.join(changed)}. Remove {files}, and the vocabulary if it must fit the new "
@@ -384,12 +384,16 @@ def side_file_notes(
 
 
 def user_file_fingerprints(paths: Iterable[str]) -> dict[str, str]:
-    """Return {name: fingerprint} for the files that exist, see `tfrecords.fingerprint`."""
-    return {
-        os.path.basename(path): tfrecords.fingerprint([path])
+    """Return {name: fingerprint} for some files, see `tfrecords.fingerprint`.
+
+    The fingerprint of a file that does not exist is "". If no file exists, for example because the
+    user has removed the raw files, the dict is empty.
+    """
+    prints = {
+        os.path.basename(path): tfrecords.fingerprint([path]) if os.path.isfile(path) else ""
         for path in paths
-        if os.path.isfile(path)
     }
+    return prints if any(prints.values()) else {}
 
 
 def _recorded(origin):
