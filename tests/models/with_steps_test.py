@@ -244,7 +244,18 @@ def test_with_steps_rejects_a_subclass_that_would_make_new_weights():
 
 
 class WithLateScale(universal_transformer.UniversalTransformer):
-    """A model with layers that Keras builds at their first call."""
+    """A model with a layer that Keras builds at its first call."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.scale = keras.layers.Dense(32, name="late_scale")
+
+    def call(self, features, *args, **kwargs):
+        return self.scale(super().call(features, *args, **kwargs))
+
+
+class WithListOfScales(universal_transformer.UniversalTransformer):
+    """The same model with its layer in a list."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -254,25 +265,34 @@ class WithLateScale(universal_transformer.UniversalTransformer):
         return self.scales[0](super().call(features, *args, **kwargs))
 
 
-def test_with_steps_rejects_a_subclass_whose_layers_are_built_at_the_first_call():
+@pytest.mark.parametrize("make", [WithLateScale, WithListOfScales])
+def test_with_steps_rejects_a_subclass_whose_layers_are_built_at_the_first_call(make):
     plain = _make("universal", _FREE, 2)
-    model = WithLateScale.from_hparams(plain.hparams, plain.specs)
-    with pytest.raises(ValueError, match=r"Received: WithLateScale, .*late_scale, which is not"):
+    model = make.from_hparams(plain.hparams, plain.specs)
+    with pytest.raises(ValueError, match=rf"Received: {make.__name__}, .*late_scale, which is not"):
         model.with_steps(3)
     model(examples.features("universal"))
-    with pytest.raises(ValueError, match=r"Received: WithLateScale, .*late_scale/kernel\.$"):
+    with pytest.raises(ValueError, match=rf"Received: {make.__name__}, .*late_scale(/kernel|, )"):
         model.with_steps(3)
 
 
-class WithDropout(universal_transformer.UniversalTransformer):
+class Double(keras.layers.Layer):
+    def call(self, x):
+        return 2 * x
+
+
+class WithoutOwnWeights(universal_transformer.UniversalTransformer):
+    """A model with layers that have no weights. Keras builds `Double` at its first call."""
+
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.dropout = keras.layers.Dropout(0.1)
+        self.dropout, self.double = keras.layers.Dropout(0.1), Double()
 
 
-def test_with_steps_accepts_a_subclass_with_a_layer_without_weights():
+def test_with_steps_accepts_a_subclass_with_layers_without_weights():
     plain = _make("universal", _FREE, 2)
-    model = WithDropout.from_hparams(plain.hparams, plain.specs)
+    model = WithoutOwnWeights.from_hparams(plain.hparams, plain.specs)
+    assert not model.double.built
     steps = model.with_steps(3)
     assert {id(weight) for weight in steps.weights} == {id(weight) for weight in model.weights}
 

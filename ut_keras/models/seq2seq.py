@@ -11,6 +11,7 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
+import keras
 import tensorflow as tf
 
 from ut_keras import hparam_schema
@@ -457,8 +458,12 @@ class Seq2Seq(keras_model.KerasModel):
         ]
         unbuilt = [
             layer.name
-            for key, layer in of_like.items()
-            if key not in of_self and not layer.built and layer is not like
+            for key, layer in {**of_self, **of_like}.items()
+            if (key in of_self) != (key in of_like)
+            and not layer.built
+            and layer not in (self, like)
+            # A layer without its own `build` makes no weights at its first call.
+            and type(layer).build is not keras.layers.Layer.build
         ]
         if own_weights or unbuilt:
             what = own_weights[0] if own_weights else f"{unbuilt[0]}, which is not built yet"
