@@ -177,6 +177,7 @@ class BabiQaConcat(_BabiProblem):
     """A problem in which question and story are one sequence of words, with T2T's files."""
 
     line_note = f"a line must be QUESTION <EOS> {_SEPARATOR} STORY, with spaces between all tokens"
+    line_mark = f" <EOS> {_SEPARATOR} "
     reserved_words = (_SEPARATOR,)
 
     @property

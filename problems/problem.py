@@ -138,6 +138,8 @@ class Problem:
             data_dir has a different name.
         line_note: str. A note about lines as inputs, such as the form that a line must have.
             `ut-decoder` prints the note when it decodes lines. "" means no note.
+        line_mark: str. A text that each line of this form contains. If every line contains it, the
+            note is not printed. "" means that the note does not depend on the lines.
         left_out: Counter from a reason to the number of samples that were skipped for this reason.
             `generate_samples` increments the counts, and data generation prints them.
     """
@@ -160,6 +162,7 @@ class Problem:
     raw_files: tuple["download.RawFile", ...] = ()
     vocabulary_title = ""
     line_note = ""
+    line_mark = ""
     _max_cases: int | None = None  # the maximum number of samples per split in data generation
 
     # Properties of the dataset.

@@ -109,9 +109,13 @@ def test_lines_without_prefix_of_package_print_note(capsys, flags, name):
 )
 def test_note_on_lines_of_the_problem(capsys, name, note):
     problem = problems.get(name)
-    decoder._print_line_note(types.SimpleNamespace(problem=problem, source="some.txt"))
+    setup = types.SimpleNamespace(problem=problem, source="some.txt")
+    decoder._print_line_note(setup, ["Where is Mary ?"])
     shown = capsys.readouterr().out
     assert bool(shown) == bool(note) and note in shown
+    right = ["Where is Mary ? <EOS> <EOQ> Mary went to the hallway .", " "]
+    decoder._print_line_note(setup, right)
+    assert bool(capsys.readouterr().out) == bool(note and "EOQ" not in note)
     t2t = types.SimpleNamespace(name="mine", t2t=types.SimpleNamespace(CONCAT_TOKEN="$"))
     decoder._print_line_note(types.SimpleNamespace(problem=t2t, source=None))
     assert "input: mine: the model was trained on several texts" in capsys.readouterr().out

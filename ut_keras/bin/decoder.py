@@ -56,7 +56,7 @@ def _decode_file(setup):
         ids = _encoded(setup, setup.source, lines)
     _print_unknown_words(setup, lines)
     _print_missing_prefix(setup, lines)
-    _print_line_note(setup)
+    _print_line_note(setup, lines)
     longest, most = setup.hp.max_length or setup.hp.batch_size, setup.values["max_input_size"]
     for note in line_encoding.notes(ids, longest, most):
         print(f"note: {setup.source}: {note}", flush=True)
@@ -210,9 +210,18 @@ def _print_missing_prefix(setup, lines):
         )
 
 
-def _print_line_note(setup):
-    """Print the problem's note about lines as inputs, if it has one."""
+def _print_line_note(setup, lines=None):
+    """Print the problem's note about lines as inputs, if it has one.
+
+    If all lines have the right form, the note is not printed.
+
+    Args:
+        lines: list of str. None means that the lines will be typed.
+    """
     problem = setup.problem
+    mark = getattr(problem, "line_mark", "")
+    if mark and lines is not None and all(mark in line for line in lines if line.strip()):
+        return
     if hasattr(getattr(problem, "t2t", None), "CONCAT_TOKEN"):
         note = text_problems.TextConcat2ClassProblem.line_note
     else:
