@@ -113,7 +113,7 @@ def _notes(problem, encoder, texts):
     filename = getattr(encoder, "filename", None)
     title = problem.vocabulary_title or filename or "the vocabulary"
     if isinstance(encoder, text_encoder.TokenTextEncoder):
-        notes = word_vocabulary.reserved_line_warnings(encoder, title)
+        notes = word_vocabulary.reserved_line_warnings(encoder, title, texts)
         if encoder.oov_id is not None:
             notes += word_vocabulary.vocabulary_warnings(encoder, title, texts)
         if notes:

@@ -92,6 +92,9 @@ class _OwnEncoder:
     [
         (None, ["two", "words"], "own_words.tokens must begin .*Received: 'two' and 'words'"),
         (None, ["<pad>", "<EOS>", "two", "words"], None),
+        (None, ["[PAD]", "</s>", "two", "words"], None),
+        (None, ["[PAD]", "words", "two"], r"Received: '\[PAD\]' and 'words'"),
+        (None, ["<two>", "</s>", "words", "two"], "Received: '<two>' and '</s>'"),
         (_OwnEncoder(), [], "must not give the id 0.*Received: _OwnEncoder.* 'two words'"),
     ],
 )
@@ -102,7 +105,8 @@ def test_reserved_ids_of_words_print_one_note(tmp_path, capsys, own_encoder, wor
         def text_encoder(self, data_dir):
             return own_encoder or super().text_encoder(data_dir)
 
-    write(tmp_path, train__txt=["two words"] * 20)
+    text = "<two> words" if "<two>" in words else "two words"
+    write(tmp_path, train__txt=[text] * 20)
     (tmp_path / "data").mkdir()
     write(tmp_path / "data", vocab__own_words__tokens=words)
     Words().generate_data(str(tmp_path / "data"), str(tmp_path), num_processes=1)

@@ -7,6 +7,7 @@ Vocabulary files of subword tools look similar, but their lines are not words: s
 matches no word of the text. Every word of the text then becomes the unknown word.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 
 from ut_keras.text.text_encoder import NUM_RESERVED_IDS, RESERVED_TOKENS, TokenTextEncoder
@@ -14,6 +15,7 @@ from ut_keras.text.text_encoder import NUM_RESERVED_IDS, RESERVED_TOKENS, TokenT
 MAX_TEXTS = 1000
 _MAX_UNKNOWN_SHARE = 0.5
 _NUM_SHOWN = 3
+_SPECIAL = re.compile(r"<.+>|\[.+\]")
 # Tokens that other tools use for unknown words and for the beginning and end of a text.
 _FOREIGN_RESERVED_WORDS = ("<unk>", "[UNK]", "<UNK>", "<s>", "</s>", "[CLS]", "[SEP]")
 
@@ -33,14 +35,26 @@ def vocabulary_warnings(encoder: TokenTextEncoder, title: str, texts: Iterable[s
     ]
 
 
-def reserved_line_warnings(encoder: TokenTextEncoder, title: str) -> list[str]:
+def reserved_line_warnings(
+    encoder: TokenTextEncoder, title: str, texts: Iterable[str]
+) -> list[str]:
     """Return a warning if a vocabulary does not begin with the reserved tokens.
 
     T2T does not require the reserved tokens. For example, T2T's vocabulary of the Penn Treebank
-    begins with other words.
+    begins with other words. Other names of special tokens, such as [PAD] and </s>, are
+    allowed if no text contains them.
+
+    Args:
+        encoder, title, texts: as in `vocabulary_warnings`. The encoder may raise an error for
+            unknown words.
     """
     first = encoder.entries[:NUM_RESERVED_IDS]
     if first == RESERVED_TOKENS:
+        return []
+    are_special = all(map(_SPECIAL.fullmatch, first)) and encoder.oov_id not in range(
+        NUM_RESERVED_IDS
+    )
+    if are_special and not any(word in first for text in texts for word in text.split()):
         return []
     return [
         f"{title} must begin with the lines {' and '.join(RESERVED_TOKENS)}. Received: "
