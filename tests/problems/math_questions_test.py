@@ -69,15 +69,15 @@ def test_deepmind_reads_questions_and_answers(tmp_path):
 def test_deepmind_keeps_pairs_with_an_empty_answer(tmp_path):
     path = tmp_path / "mathematics_dataset-v1.0" / "train-easy" / "numbers__gcd.txt"
     path.parent.mkdir(parents=True)
-    path.write_text("One?\n\nTwo?\n2\nThree?\n\nFour?\n4\n\n")
     made = problems.get("algorithmic_math_deepmind_all")
-    found = itertools.islice(made.generate_samples("train", "", str(tmp_path), 0), 4)
-    assert [tuple(sample.values()) for sample in found] == [
-        ("One?", ""),
-        ("Two?", "2"),
-        ("Three?", ""),
-        ("Four?", "4"),
-    ]
+    pairs = [("One?", ""), ("Two?", "2"), ("Three?", ""), ("Four?", "4"), ("Five?", "")]
+    for number in (4, 5):  # the last answer is empty if there are five pairs
+        lines = [line for pair in pairs[:number] for line in pair]
+        for end in ("", "\n", "\n\n", "\n\n\n"):
+            path.write_text("\n".join([*lines, end]))
+            found = made.generate_samples("train", "", str(tmp_path), 0)
+            found = itertools.islice(found, number)
+            assert [tuple(sample.values()) for sample in found] == pairs[:number]
 
 
 def test_algolisp_flattens_the_program_tree(tmp_path):
