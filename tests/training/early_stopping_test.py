@@ -60,6 +60,8 @@ def test_best_step_is_the_last_of_equal_values():
 def test_best_step_is_never_a_nan(metric):
     assert _stopping([NAN, 1.0, NAN], metric).best_step == 200
     assert _stopping([NAN, NAN], metric).best_step == 200
+    worst = float("inf" if metric == "loss" else "-inf")
+    assert _stopping([worst, NAN], metric).best_step == 100
 
 
 @pytest.mark.parametrize("values", [[NAN, 1.0, 1.0], [1.0, NAN, 1.0], [1.0, 1.0, NAN]])

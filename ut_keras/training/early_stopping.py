@@ -121,9 +121,9 @@ class EarlyStopping:
         return gain < self.delta or gain <= 0
 
     def _goodness(self, step):
-        """Return a number that is larger for a better value. It is -inf for NaN."""
+        """Return a tuple that is larger for a better value. NaN is worse than an infinite loss."""
         value = self._sign * self._values[step]
-        return -math.inf if math.isnan(value) else value
+        return (False, 0.0) if math.isnan(value) else (True, value)
 
     def reason(self) -> str:
         """Return one line that explains why training stops."""
