@@ -82,7 +82,7 @@ class MathDeepmindAll(text_problems.Text2TextProblem):
             for path in raw_text.find_all(tmp_dir, _DEEPMIND, f"*v1.0/{level}/*.txt"):
                 lines = list(raw_text.read_lines(path))
                 # An empty line is a question or an answer, as in T2T, unless it only ends the file.
-                while not lines[-1] and (len(lines) % 2 or not lines[-2]):
+                while lines and not lines[-1] and (len(lines) % 2 or not lines[-2]):
                     lines.pop()
                 if len(lines) % 2:
                     raise DataError(
