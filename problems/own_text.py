@@ -208,6 +208,9 @@ class Text2textTmpdirTokens(Text2textTmpdir):
     def user_files(self, split: str, tmp_dir: str | None) -> tuple[str, ...]:
         return (*super().user_files(split, tmp_dir), os.path.join(tmp_dir or "", "vocab.txt"))
 
+    def side_files_of_samples(self) -> tuple[str, ...]:
+        return ()
+
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         yield from raw_text.read_lines(_path(tmp_dir, "vocab.txt"))
 

@@ -296,6 +296,10 @@ class Problem:
         """Return the names of the additional files in data_dir, such as the vocabulary."""
         return ()
 
+    def side_files_of_samples(self) -> tuple[str, ...]:
+        """Return the names of the side files that are built from at most `max_cases` samples."""
+        return self.side_files()
+
     def user_files(self, split: str, tmp_dir: str | None) -> tuple[str, ...]:
         """Return the paths of raw files that the user may change, such as train.tsv.
 
@@ -434,7 +438,7 @@ class Problem:
                 raise
             if not new_side_files:
                 for note in generation_plan.side_file_notes(
-                    data_dir, self.filename, max_cases, side_files
+                    data_dir, self.filename, max_cases, self.side_files_of_samples()
                 ):
                     print(f"note: {note}", flush=True)
             for number, (split, shards) in enumerate(missing.items()):

@@ -86,6 +86,9 @@ class Text2TextProblem(problem.Problem):
     def side_files(self) -> tuple[str, ...]:
         return () if self.vocab_type == "characters" else (self.vocab_filename,)
 
+    def side_files_of_samples(self) -> tuple[str, ...]:
+        return Text2TextProblem.side_files(self)
+
     def feature_encoders(self, data_dir: str | None) -> Encoders:
         encoder = self.text_encoder(data_dir)
         return {"inputs": encoder, "targets": encoder}
@@ -152,6 +155,9 @@ class WordsProblem(Text2TextProblem):
     def words(self, tmp_dir: str | None) -> list[str]:
         """Return the words of the vocabulary in the order of their ids."""
         raise NotImplementedError
+
+    def side_files_of_samples(self) -> tuple[str, ...]:
+        return ()
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         path = os.path.join(data_dir, self.vocab_filename)

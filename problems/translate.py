@@ -101,6 +101,9 @@ class TranslateProblem(text_problems.Text2TextProblem):
                 f"failed: {error.reason}."
             ) from error
 
+    def side_files_of_samples(self) -> tuple[str, ...]:
+        return ()  # the vocabulary is built from a part of each file
+
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         folder = self._builder(tmp_dir)
         if folder:

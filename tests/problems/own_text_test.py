@@ -248,6 +248,23 @@ def test_changed_words_print_note(tmp_path, capsys):
         assert ("these have changed: vocab.txt." in capsys.readouterr().out) == is_noted
 
 
+@pytest.mark.parametrize(
+    ("name", "noted"),
+    [("text2class_tsv", ["vocab.text2class_tsv.8192.subwords"]), ("text2text_tmpdir_tokens", [])],
+)
+def test_note_names_only_side_files_that_max_cases_limits(tmp_path, capsys, name, noted):
+    write(tmp_path, **PARALLEL, vocab__txt=WORDS)
+    write(tmp_path, train__tsv=["a film\tgood", "a book\tbad"] * 20)
+    problem, data = problems.get(name), tmp_path / "data"
+    problem.generate_data(str(data), str(tmp_path), max_cases=9)
+    for path in data.glob(f"{name}-*"):
+        path.unlink()
+    capsys.readouterr()
+    problem.generate_data(str(data), str(tmp_path))
+    notes = [line for line in capsys.readouterr().out.splitlines() if "may be built" in line]
+    assert [note.split()[1] for note in notes] == noted
+
+
 def test_text2text_tmpdir_names_missing_file(tmp_path):
     write(tmp_path, inputs__train__txt=["a"], targets__train__txt=["b"])
     with pytest.raises(DataError, match="inputs.eval.txt.*--tmp_dir.*tmp_dir="):

@@ -365,7 +365,7 @@ def side_file_notes(
     Args:
         data_dir, filename: the same as for `plan`.
         max_cases: int. The requested maximum number of samples. None means all samples.
-        names: iterable of str, the names of the side files that exist.
+        names: iterable of str, the names of the side files that are built from samples.
     """
     origin = json_file.read_own(origin_path(data_dir, filename, "train"), KEYS) or {}
     limit, former = origin.get("max_cases"), origin.get("side_files")
