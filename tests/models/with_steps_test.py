@@ -295,6 +295,10 @@ def test_with_steps_accepts_a_subclass_with_layers_without_weights():
     assert not model.double.built
     steps = model.with_steps(3)
     assert {id(weight) for weight in steps.weights} == {id(weight) for weight in model.weights}
+    for _ in range(2):  # Keras continues to track the first of these layers
+        model.probe = keras.layers.Dense(3)
+        model.probe.build([None, 4])
+    assert model.with_steps(3).probe is model.probe
 
 
 class WithFactor(universal_transformer.UniversalTransformer):

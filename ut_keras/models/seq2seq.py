@@ -448,18 +448,28 @@ class Seq2Seq(keras_model.KerasModel):
         A new layer without weights is allowed. Dropout, for example, has only a seed. A layer that
         is built at its first call would make new weights in each of the two models.
         """
+        # Keras also tracks a layer whose attribute has another value now. `like` does not use it.
+        held = {id(value) for value in _values(vars(like), "_layers")}
+        replaced = {
+            id(part)
+            for layer in like.layers
+            if id(layer) not in held
+            for part in (*private_api.flatten_layers(layer), *layer.weights)
+        }
         of_like = {id(layer): layer for layer in private_api.flatten_layers(like)}
         of_self = {id(layer): layer for layer in private_api.flatten_layers(self)}
         weights_of_like = {id(weight): weight for weight in like.weights}
         weights_of_self = {id(weight): weight for weight in self.weights}
         own_weights = [
-            *(w.path for key, w in weights_of_self.items() if key not in weights_of_like),
-            *(w.path for key, w in weights_of_like.items() if key not in weights_of_self),
+            weight.path
+            for key, weight in {**weights_of_self, **weights_of_like}.items()
+            if (key in weights_of_self) != (key in weights_of_like) and key not in replaced
         ]
         unbuilt = [
             layer.name
             for key, layer in {**of_self, **of_like}.items()
             if (key in of_self) != (key in of_like)
+            and key not in replaced
             and not layer.built
             and layer not in (self, like)
             # A layer without its own `build` makes no weights at its first call.
@@ -602,3 +612,14 @@ class Seq2Seq(keras_model.KerasModel):
     writes_in_parallel = False  # whether a model without a decoder predicts all targets at once
     is_recurrent = False  # whether the decoding cache is a state of fixed size
     decoder_is_causal: Any = True  # whether a position is independent of later positions
+
+
+def _values(container, *skipped):
+    """Iterate over the values in nested lists, sets and dicts, without the keys in `skipped`."""
+    if isinstance(container, dict):
+        container = [value for key, value in container.items() if key not in skipped]
+    if not isinstance(container, list | tuple | set):
+        yield container
+        return
+    for value in container:
+        yield from _values(value)
