@@ -1,7 +1,6 @@
 """The tables of docs/results.md have valid commands and the bAbI numbers of the paper."""
 
 import dataclasses
-import importlib
 import statistics
 
 import pytest
@@ -15,11 +14,9 @@ from ut_keras.errors import DataError
 
 
 @pytest.mark.parametrize("name", definitions.names())
-def test_cell_has_valid_flags(name, tmp_path):
+def test_cell_has_valid_flags(name, tmp_path, small_data):
     """The trainer accepts all commands. Validation and test use different splits."""
     table = definitions.load(name)
-    if any(cell.package for cell in table.cells):
-        importlib.import_module("results.small_data")
     assert len({cell.name for cell in table.cells}) == len(table.cells)
     folders = [f"--data_dir={tmp_path}", f"--output_dir={tmp_path / 'run'}"]
     for cell in table.cells:
@@ -29,7 +26,7 @@ def test_cell_has_valid_flags(name, tmp_path):
             if arguments == cell.testing():
                 # A real test command reads the hparams set from the folder of the run.
                 arguments = [*arguments, f"--hparams_set={cell.hparams_set}"]
-            # The package was imported above. A second import would register its names twice.
+            # The fixture has imported the package. A second import would register its names twice.
             arguments = [x for x in arguments if not x.startswith(definitions.PACKAGE_FLAG)]
             args = command_line.parse(flags.TRAINER, [*arguments, *folders], "trainer.py", "")
             splits.append(trainer_setup.check(args).eval_split)

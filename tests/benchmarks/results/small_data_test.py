@@ -1,6 +1,5 @@
 """Tests of the problems that use a small part of a paper's data."""
 
-import importlib
 import math
 
 import numpy as np
@@ -11,11 +10,7 @@ from ut_keras import problems
 from ut_keras.data import tfrecords
 from ut_keras.problems import agreement_files, lambada
 
-
-@pytest.fixture(scope="module", autouse=True)
-def package():
-    """Register the problems during the test, so that other tests do not list their names."""
-    return importlib.import_module("results.small_data")
+pytestmark = pytest.mark.usefixtures("small_data")
 
 
 def _generate(name, tmp_path):
