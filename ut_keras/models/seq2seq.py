@@ -449,7 +449,7 @@ class Seq2Seq(keras_model.KerasModel):
         is built at its first call would make new weights in each of the two models.
         """
         # Keras also tracks a layer whose attribute has another value now. `like` does not use it.
-        held = {id(value) for value in _values(vars(like), "_layers")}
+        held = {id(value) for value in _values(private_api.attributes(like))}
         replaced = {
             id(part)
             for layer in like.layers
@@ -614,10 +614,10 @@ class Seq2Seq(keras_model.KerasModel):
     decoder_is_causal: Any = True  # whether a position is independent of later positions
 
 
-def _values(container, *skipped):
-    """Iterate over the values in nested lists, sets and dicts, without the keys in `skipped`."""
+def _values(container):
+    """Iterate over the values in nested lists, sets and dicts."""
     if isinstance(container, dict):
-        container = [value for key, value in container.items() if key not in skipped]
+        container = list(container.values())
     if not isinstance(container, list | tuple | set):
         yield container
         return

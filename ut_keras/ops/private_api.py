@@ -113,6 +113,18 @@ def flatten_layers(layer: keras.layers.Layer) -> Iterator[keras.layers.Layer]:
     return layer._flatten_layers()
 
 
+def attributes(layer: keras.layers.Layer) -> dict[str, Any]:
+    """Return the attributes of a layer, without Keras' own list of its sublayers.
+
+    This list also contains layers whose attribute has another value now.
+
+    Promise: `with_steps` works after a layer attribute was replaced, as in a notebook cell that runs
+    again. Public alternative: `Model.layers` also contains the replaced layers.
+    Test: `tests/models/with_steps_test.py`.
+    """
+    return {name: value for name, value in vars(layer).items() if name != "_layers"}
+
+
 def clear_losses(layer: keras.layers.Layer) -> None:
     """Remove the losses that earlier calls of a layer have added.
 
