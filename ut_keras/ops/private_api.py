@@ -118,8 +118,8 @@ def attributes(layer: keras.layers.Layer) -> dict[str, Any]:
 
     This list also contains layers whose attribute has another value now.
 
-    Promise: `with_steps` works after a layer attribute was replaced, as in a notebook cell that runs
-    again. Public alternative: `Model.layers` also contains the replaced layers.
+    Promise: `with_steps` works after a layer attribute was replaced, as in a notebook cell that
+    runs again. Public alternative: `Model.layers` also contains the replaced layers.
     Test: `tests/models/with_steps_test.py`.
     """
     return {name: value for name, value in vars(layer).items() if name != "_layers"}
