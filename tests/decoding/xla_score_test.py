@@ -17,26 +17,6 @@ _FEATURES = {
 }
 
 
-@pytest.fixture
-def gpu(monkeypatch):
-    monkeypatch.setattr(devices, "has_gpu", lambda: True)
-
-
-@pytest.fixture
-def signatures(monkeypatch):
-    """Trace functions without XLA, and return the signatures that XLA would compile."""
-    found = []
-
-    def without_xla(run, input_signature, jit_compile=False):
-        if jit_compile:
-            found.append(input_signature)
-        return original(run, input_signature)
-
-    original = compiled.function
-    monkeypatch.setattr(compiled, "function", without_xla)
-    return found
-
-
 def _features(model):
     return {name: ids for name, ids in _FEATURES.items() if name in model.specs}
 

@@ -14,26 +14,6 @@ from ut_keras.ops import compiled, devices
 INPUTS = np.array([[3, 4, 5, 6, 1], [5, 1, 0, 0, 0], [2, 7, 1, 0, 0]], np.int32)
 
 
-@pytest.fixture
-def gpu(monkeypatch):
-    monkeypatch.setattr(devices, "has_gpu", lambda: True)
-
-
-@pytest.fixture
-def signatures(monkeypatch):
-    """Trace the fixed shapes that XLA would compile, without XLA, and return the signatures."""
-    found = []
-
-    def without_xla(run, input_signature, jit_compile=False):
-        if jit_compile:
-            found.append(input_signature)
-        return original(run, input_signature)
-
-    original = compiled.function
-    monkeypatch.setattr(compiled, "function", without_xla)
-    return found
-
-
 def _model(kind):
     """Return a model whose outputs differ from example to example."""
     model, rng = examples.make(kind), np.random.default_rng(4)
