@@ -239,7 +239,26 @@ def _trainer(setup, strategy, compilation):
         ),
         problem_name=problem.name,
         write_records=functools.partial(_write_records, setup, strategy.num_replicas_in_sync),
+        make_decode_dataset=_make_decode_dataset(setup),
     )
+
+
+def _make_decode_dataset(setup):
+    """Return the function that returns the dataset for free decoding, or None.
+
+    As in T2T and in ut-decoder, `num_samples` selects the first examples of the files. The batches
+    of an evaluation are sorted by length, so their first examples are others.
+    """
+    if setup.decode["num_samples"] < 0 or setup.problem.has_own_dataset:
+        return None
+    from ut_keras.inference import free_decoding
+
+    @functools.lru_cache(maxsize=1)
+    def make():
+        hp = free_decoding.in_file_order(setup.hp)
+        return setup.problem.dataset(setup.eval_split, setup.args.data_dir, hp)
+
+    return make
 
 
 def _curriculum(hp):

@@ -145,6 +145,17 @@ def _count(sample):
     return np.array([sample.is_correct, 1, right_ids, len(sample.target)])
 
 
+def in_file_order(hp: Any) -> Any:
+    """Return hparams with which the dataset of a split has the order of its files.
+
+    With a fixed number of examples per batch, examples are not sorted by length.
+    """
+    # Without max_length, the batch size of the run limits the lengths.
+    longest = hp.max_length or hp.batch_size
+    fixed = {"use_fixed_batch_size": True, "batch_size": _BATCH_SIZE, "max_length": longest}
+    return dataclasses.replace(hp, **fixed)
+
+
 def read_rows(run: Any, split: str, most: int = -1) -> tuple[list[Any], list[Any]]:
     """Read the examples of a split in the order of its files.
 
@@ -156,13 +167,8 @@ def read_rows(run: Any, split: str, most: int = -1) -> tuple[list[Any], list[Any
     Returns:
         (inputs, targets), lists of int arrays.
     """
-    # If batches have a fixed number of examples, the examples are not sorted by length.
-    # Without max_length, the batch size of the run limits the lengths.
-    longest = run.hp.max_length or run.hp.batch_size
-    hp = dataclasses.replace(
-        run.hp, use_fixed_batch_size=True, batch_size=_BATCH_SIZE, max_length=longest
-    )
-    dataset = packing.unpacked(run.problem.dataset(split, run.data_dir, hp), _BATCH_SIZE)
+    dataset = run.problem.dataset(split, run.data_dir, in_file_order(run.hp))
+    dataset = packing.unpacked(dataset, _BATCH_SIZE)
     rows: list[Any] = []
     for features, targets, *_ in readable.batches(dataset):
         rows += zip(features["inputs"].numpy(), targets.numpy(), strict=True)

@@ -49,6 +49,8 @@ class Trainer:
     # Function that writes the files that describe the run. It is called after all checks, before
     # any other file is written to the output folder.
     write_records: Callable[[], Any] = lambda: None
+    # Function that returns the dataset for free decoding. None means the dataset of the evaluation.
+    make_decode_dataset: MakeDataset | None = None
 
     def __post_init__(self) -> None:
         self._is_chief = distribution.is_chief(self.strategy)
@@ -253,7 +255,7 @@ class Trainer:
     def _decode(self, step, make_eval_dataset, stop, loop):
         if not self._is_chief:
             return {}
-        dataset = make_eval_dataset()
+        dataset = (self.make_decode_dataset or make_eval_dataset)()
         if not self.free_decoder.can_decode(dataset):
             print("Skipping free decoding, because a language model has no inputs.", flush=True)
             return {}
