@@ -37,6 +37,7 @@ def _argv(tmp_path, *more):
         (["--moving_average_decay=1.5"], "must be in [0, 1). Received: 1.5"),
         (["--profile=9-3"], "A-B. Received: '9-3'"),
         (["--profile=yes"], "A-B. Received: 'yes'"),
+        (["--global_batch_size=64", "--hparams=batch_size=32"], "=64, batch_size=32"),
         (["--global_batch_size=0"], "global_batch_size must be at least 1. Received: 0"),
         (["--eval_early_stopping_metric=acuracy"], "neg_log_perplexity, step. Received: 'acuracy'"),
         (

@@ -81,6 +81,11 @@ def check(args: argparse.Namespace) -> Setup:
     trains = schedule not in _EVALUATION_SCHEDULES
     given = hparam_overrides.parse(args.hparams)
     if args.global_batch_size is not None:
+        if "batch_size" in given:
+            raise UsageError(
+                "--hparams must not contain batch_size if --global_batch_size is given. Received: "
+                f"--global_batch_size={args.global_batch_size}, batch_size={given['batch_size']}."
+            )
         given["batch_size"] = args.global_batch_size
     hp, saved = final_hparams(args.hparams_set, given, output_dir, record, trains)
     hp.check_supported(training=trains)
