@@ -132,9 +132,10 @@ def test_resumed_run_equals_uninterrupted_run(finished, tmp_path):
 
 def test_finished_run_is_not_trained_again(run, capsys):
     (run / "metrics.jsonl").unlink()  # now the run has no evaluations
-    trainer, _ = _make(run)
+    trainer, _ = _make(run, settings={"warm_start_from": "other"})
     trainer.continuous_train_and_eval(_epoch, _epoch_zero)
-    assert "Resuming from step 12" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "Resuming from step 12" in shown and "note: --warm_start_from has no effect" in shown
     assert [record["step"] for record in _records(run)] == [12]
 
 

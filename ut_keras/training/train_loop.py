@@ -300,7 +300,9 @@ class TrainLoop:
                 self._epochs.limit_length(self._curriculum.length)
             done = " (nothing left to train)" if self.step >= self.settings.train_steps else ""
             print(f"Resuming from step {self.step} in {self.output_dir}{done}", flush=True)
+            unused = "note: --warm_start_from has no effect, because the run has a checkpoint"
             changes = (
+                unused if self.settings.warm_start_from else None,
                 checkpoint_files.note_on_later_steps(self.output_dir, self.step),
                 self._epochs.read_position(),
                 self._checkpoints.moving_average_note(),
