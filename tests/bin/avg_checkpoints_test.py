@@ -54,11 +54,23 @@ def test_num_last_checkpoints_averages_the_newest(run, tmp_path, capsys):
     _expect_mean(f"{output}-0", run, (2, 3))
 
 
-def test_checkpoints_flag_averages_named_checkpoints(run, tmp_path):
+def test_checkpoints_flag_averages_named_checkpoints(run, tmp_path, capsys):
     output = tmp_path / "averaged"
     argv = [f"--prefix={run}/model.ckpt-", "--checkpoints=1, 3", f"--output_path={output}"]
     assert avg_checkpoints.main(argv) == 0
     _expect_mean(f"{output}-0", run, (1, 3))
+    assert "note: " not in capsys.readouterr().out
+    assert avg_checkpoints.main([*argv, "--num_last_checkpoints=2"]) == 0
+    assert "--num_last_checkpoints has no effect" in capsys.readouterr().out
+    _expect_mean(f"{output}-0", run, (1, 3))
+
+
+def test_unused_moving_averages_are_noted(run, tmp_path, monkeypatch, capsys):
+    with_average = f"{run}/model.ckpt-1"
+    monkeypatch.setattr(checkpoint, "contains_moving_average", lambda path: path == with_average)
+    argv = [f"--prefix={run}/model.ckpt-", "--checkpoints=1,2", f"--output_path={tmp_path / 'a'}"]
+    assert avg_checkpoints.main(argv) == 0
+    assert "note: the moving averages in the checkpoints are not used" in capsys.readouterr().out
 
 
 def test_float16_weights_are_read_as_float32(run, tmp_path):

@@ -41,6 +41,8 @@ def main(args: command.Args) -> None:
         )
     if args.checkpoints:
         paths = named_checkpoints(args.checkpoints, args.prefix)
+        if args.num_last_checkpoints:
+            print("note: --num_last_checkpoints has no effect with --checkpoints, as in T2T")
     else:
         paths = last_checkpoints(args.num_last_checkpoints, args.prefix)
     written = f"{output_path}-0"
@@ -83,6 +85,8 @@ def _average(paths, output_path, dtype):
     print(f"Averaged {len(paths)} checkpoints:")
     for path in paths:
         print(f"  {path}")
+    if any(map(checkpoint.contains_moving_average, paths)):
+        print("note: the moving averages in the checkpoints are not used; see best/ in the run")
     print(
         f"Wrote {written} without the state of the optimizer. "
         f"To use it: --checkpoint_path={written}"
