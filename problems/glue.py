@@ -45,6 +45,8 @@ class LabelledTables(raw_text.FromArchive, text_problems.TextConcat2ClassProblem
         text_columns: tuple of int. Indices of the columns with texts, from 0.
         label_column: int. Index of the column with the name or number of a class.
         has_header: bool. Whether the first row contains the names of the columns.
+        num_columns: int. The number of columns of a table without names of the columns. None means
+            that further columns are ignored.
         both_orders: bool. Whether a row with two texts gives a second sample in reverse order.
         not_labelled: str. The value of rows without a label, which are skipped.
     """
@@ -53,6 +55,7 @@ class LabelledTables(raw_text.FromArchive, text_problems.TextConcat2ClassProblem
     text_columns: tuple[int, ...] = (1, 2)
     label_column = 3
     has_header = True
+    num_columns: int | None = None
     both_orders = False
     not_labelled: str | None = None
     num_train_shards = 10
@@ -66,11 +69,17 @@ class LabelledTables(raw_text.FromArchive, text_problems.TextConcat2ClassProblem
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
     ) -> Iterator[dict[str, Any]]:
         path = self.path(split, tmp_dir)
+        most = self.num_columns
         for number, line in enumerate(raw_text.read_lines(path), start=1):
+            row = line.split("\t")
             if number == 1 and self.has_header:
+                most = len(row) if len(row) > max(self.text_columns) else None
                 continue
+            if most and len(row) > most:  # the values after the TAB would be lost or exchanged
+                expected = f"A row must have at most {most} columns, so a text must have no TAB."
+                raise contract.line_error(expected, path, number, line)
             try:
-                yield from self.samples(line.split("\t"), split, tmp_dir)
+                yield from self.samples(row, split, tmp_dir)
             except IndexError as error:
                 expected = (
                     f"A row must have texts in columns {self.text_columns} and a class, one of "
@@ -148,6 +157,7 @@ _register(
     text_columns=(3,),
     label_column=1,
     has_header=False,
+    num_columns=4,
 )
 _register(
     "sentiment_sst_binary",  # phrases of film reviews

@@ -163,6 +163,24 @@ def test_invalid_row_is_named_by_its_number(row, tmp_path):
         archives.generate("rte", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("cola", "gj04\t1\t\tThe ship\tsank."),
+        ("sentiment_sst_binary", "joy\t1\t0"),
+        ("quora_question_pairs", "0\t1\t2\tHow?\tor 3\t0\t1"),
+        ("rte", "0\tone\t1\tmore\tentailment"),
+    ],
+)
+def test_text_with_a_tab_is_an_error(name, row, tmp_path):
+    archive, members, *_ = PROBLEMS[name]
+    members = {path: f"{content}{row}\n" for path, content in members.items()}
+    archives.write(tmp_path / archive, members)
+    number = len(members[next(iter(members))].splitlines())
+    with pytest.raises(DataError, match=f"at most . columns.*line {number}: '"):
+        archives.generate(name, tmp_path)
+
+
 def test_shared_vocabulary_is_required(tmp_path):
     archives.write(tmp_path / PROBLEMS["multi_nli"][0], PROBLEMS["multi_nli"][1])
     with pytest.raises(DataError, match="vocab.languagemodel_lm1b32k.32768.subwords"):
