@@ -18,7 +18,7 @@ import html
 import itertools
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ut_keras.data.writing import download
@@ -26,7 +26,9 @@ from ut_keras.errors import DataError
 from ut_keras.problems import raw_text
 from ut_keras.text import text_lines
 
-_SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>$")
+_SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg\s*>", re.DOTALL | re.IGNORECASE)
+_SEGMENT_START = re.compile(r"<seg\b", re.IGNORECASE)
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")  # version of a tensorflow-datasets builder
 
 
@@ -155,6 +157,28 @@ def lines_for_vocab(path: str, budget: float = 1e6) -> Iterator[str]:
         yield line
 
 
+def segments(lines: Iterable[str], path: str) -> list[str]:
+    """Return the segments of an `.sgm` file, the texts between `<seg …>` and `</seg>`.
+
+    A segment may take several lines, which become one line. A line may have several segments.
+
+    Args:
+        lines: iterable of str, the stripped lines of the file.
+        path: str. The file, for the error message.
+
+    Raises:
+        DataError: if a segment has no end.
+    """
+    text = _COMMENT.sub("", "\n".join(lines))
+    found = [match[1].replace("\n", " ").strip() for match in _SEGMENT.finditer(text)]
+    if (number := len(_SEGMENT_START.findall(text))) != len(found):
+        raise DataError(
+            f"Each <seg …> must have a </seg> before the next <seg …>. Received: {path} with "
+            f"{number} times <seg …> and {len(found)} segments."
+        )
+    return found
+
+
 def find_builder(tmp_dir: str | None, name: str) -> str | None:
     """Return the folder of the newest version of a tensorflow-datasets builder, or None.
 
@@ -217,5 +241,4 @@ def _read_side(path):
     lines = raw_text.read_lines(path)
     if not path.endswith(".sgm"):
         return lines
-    segments = (_SEGMENT.match(line) for line in lines)
-    return (html.unescape(segment[1]).strip() for segment in segments if segment)
+    return (html.unescape(segment).strip() for segment in segments(lines, path))

@@ -83,6 +83,23 @@ def write_ende(tmp_path):
     )
 
 
+def test_segments_of_sgm_files_may_have_any_layout(tmp_path):
+    segments = ("one", "two and more", "three", "a < b &c;")
+    (tmp_path / "a.sgm").write_text(
+        '<refset><doc docid="1"><p><SEG id="1">one</SEG><seg\nid="2"> two\n and more</seg></p>\n'
+        '<!-- <seg id="0">not this one</seg>\n-->\n'
+        '<hl><seg id="3">three</seg></hl></doc><doc docid="2">\n'
+        "<seg id='1'>\na &lt; b &c;\n</seg></doc></refset>"
+    )
+    (tmp_path / "b.sgm").write_text("".join(f"<seg>{i}</seg>\n" for i in range(4)))
+    paths = [str(tmp_path / name) for name in ("a.sgm", "b.sgm")]
+    pairs = list(parallel_text.read_pairs(paths))
+    assert pairs == list(zip(segments, "0123", strict=True))
+    (tmp_path / "b.sgm").write_text("<seg>0</seg>\n<seg>1\n<seg>2</seg>\n<seg>3</seg>\n")
+    with pytest.raises(DataError, match=r"b\.sgm with 4 times <seg …> and 3 segments"):
+        list(parallel_text.read_pairs(paths))
+
+
 def small_shards(problem):
     problem.num_train_shards = 2
     return problem

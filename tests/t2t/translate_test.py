@@ -165,6 +165,15 @@ def test_lines_without_tab_print_note(tmp_path, capsys):
     assert not capsys.readouterr().out
 
 
+def test_sgm_segments_belong_together_in_any_layout(tmp_path):
+    """T2T pairs the lines of the files, so it exchanges or drops segments of such files."""
+    (tmp_path / "a.sgm").write_text("<doc>\n<seg>one\nline</seg>\n<seg>two</seg>\n</doc>\n")
+    (tmp_path / "b.sgm").write_text("<doc>\n<p>\n<seg>eins</seg><seg>zwei</seg>\n</p></doc>\n")
+    base = translate.compile_data(str(tmp_path), [["", ("a.sgm", "b.sgm")]], "out")
+    with open(f"{base}.lang1") as one, open(f"{base}.lang2") as other:
+        assert (one.read(), other.read()) == ("one line\ntwo\n", "eins\nzwei\n")
+
+
 def test_sgm_entities_stay_as_in_t2t(tmp_path):
     """Unlike the built-in problems, `compile_data` does not decode entities.
 

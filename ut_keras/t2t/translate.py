@@ -13,11 +13,11 @@ from typing import Any
 
 from ut_keras.errors import DataError
 from ut_keras.files import whole_file
+from ut_keras.problems import parallel_text
 from ut_keras.problems.problem import Samples
 from ut_keras.t2t import generator_utils, missing, problem, text_files, text_problems
 from ut_keras.text import sacre_bleu
 
-_SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>")
 _NAMED = re.compile(r"translate_([a-z]{2})_?([a-z]{2})(?![a-z])")
 _LANGUAGE = re.compile(r"(?!(txt|sgm|tgz|zip|bz2|gz|xz|tok|bpe|spm|src|ref|dev|lc)$)[a-z]{2,3}")
 
@@ -151,16 +151,12 @@ def _pairs(tmp_dir, dataset):
     paths = [generator_utils.archived(tmp_dir, url, name) for name in files]
     lines = [text_problems.txt_line_iterator(path) for path in paths]
     if all(path.endswith("sgm") for path in paths):
-        lines = [_segments(side) for side in lines]
+        lines = [
+            iter(parallel_text.segments(side, path))
+            for side, path in zip(lines, paths, strict=True)
+        ]
     sources, targets = lines
     yield from text_files.pairs(sources, targets, paths)
-
-
-def _segments(lines):
-    """Yield the sentence of each line of an SGM file, or "" for a line without a sentence."""
-    for line in lines:
-        found = _SEGMENT.match(line)
-        yield found[1].strip() if found else ""
 
 
 def _columns(tmp_dir, url, source, target, pattern):
