@@ -58,7 +58,8 @@ class _Yelp(_Reviews):
         path = self.path(split, tmp_dir)
         for number, line in enumerate(raw_text.read_lines(path), start=1):
             label, text = line[1:2], line[5:-1].strip()
-            if label not in self.class_labels[1:]:
+            is_row = line.startswith(f'"{label}","') and line[5:].endswith('"')
+            if label not in self.class_labels[1:] or not is_row:
                 raise contract.line_error('A line must be "NUMBER","TEXT".', path, number, line)
             yield {"inputs": text, "targets": label}
 
