@@ -14,7 +14,9 @@ T2T's files are on Google Drive, which does not allow programs to download files
 your own text under these names. The files may also be uncompressed, without `.gz`.
 """
 
+import copy
 import os
+from collections.abc import Iterator
 
 from ut_keras.data.writing import download
 from ut_keras.problems import problem, raw_text, text_problems
@@ -46,6 +48,13 @@ class LanguagemodelWiki(text_problems.Text2SelfProblem):
                 else:
                     yield {"targets": text}
 
+    def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
+        # `languagemodel_en_wiki64k_shorter` shares the vocabulary of `languagemodel_en_wiki64k`,
+        # which is built from longer examples.
+        of_vocabulary = copy.copy(self)
+        of_vocabulary.most_characters = LanguagemodelWiki.most_characters
+        return super(LanguagemodelWiki, of_vocabulary).texts_for_vocab(data_dir, tmp_dir)
+
     def _examples(self, file, tmp_dir):
         unpacked = os.path.join(tmp_dir or "", file.name.removesuffix(".gz"))
         path = unpacked if os.path.exists(unpacked) else download.fetch(tmp_dir, file)
@@ -54,8 +63,12 @@ class LanguagemodelWiki(text_problems.Text2SelfProblem):
             if len(text) + len(line) + 1 >= self.most_characters:
                 if _SHORTEST < len(text) < self.most_characters:
                     yield text
+                elif text:
+                    self.left_out["too short or too long"] += 1
                 text = ""
             text = f"{text} {line}" if text else line
+        if text:
+            self.left_out["at the end of a file"] += 1
 
 
 def _file(language, part):
@@ -78,6 +91,7 @@ problem.declare(
     LanguagemodelWiki,
     languages=("en",),
     approx_vocab_size=64_000,
+    max_samples_for_vocab=128_000,
     vocab_name="languagemodel_en_wiki64k",
     most_characters=384 * 8,
 )

@@ -19,7 +19,7 @@ def _texts(problem, data_dir, split):
     return [encoder.decode(text_encoder.cut_at_eos(record["targets"])) for record in records]
 
 
-def test_lines_are_joined_as_in_t2t(tmp_path):
+def test_lines_are_joined_as_in_t2t(tmp_path, capsys):
     """Examples stay below the limit. The problem drops a longer line and the remaining text."""
     for part in ("train", "eval", "test"):
         with gzip.open(tmp_path / f"enwiki_{part}.txt.gz", "wt") as file:
@@ -33,8 +33,21 @@ def test_lines_are_joined_as_in_t2t(tmp_path):
     texts = sorted(_texts(problem, data_dir, "dev"), key=len, reverse=True)
     assert 3900 < len(texts[0]) < 4096 and texts[0].startswith("eval 0 of a line, padded x")
     assert "eval 39 of a line" in texts[1] and "y" not in texts[1]
+    assert "skipped: 3 at the end of a file, 1 too short or too long" in capsys.readouterr().out
+
+
+def test_shorter_examples_share_the_vocabulary_of_the_longer_examples(tmp_path):
+    text = _lines("train", 100) + "z" * 3500 + "\n" + _lines("train", 10)
+    (tmp_path / "enwiki_train.txt").write_text(text)
+    longer = problems.get("languagemodel_en_wiki64k")
     shorter = problems.get("languagemodel_en_wiki64k_shorter")
-    assert shorter.vocab_filename == "vocab.languagemodel_en_wiki64k.64000.subwords"
+    assert shorter.vocab_filename == longer.vocab_filename
+    assert shorter.max_samples_for_vocab == longer.max_samples_for_vocab
+    where = ("", str(tmp_path))
+    texts = list(longer.texts_for_vocab(*where))
+    assert texts == list(shorter.texts_for_vocab(*where)) and "z" in texts[-1]
+    of_shorter = [sample["targets"] for sample in shorter.generate_samples("train", *where, 0)]
+    assert of_shorter and all(len(text) < 384 * 8 for text in of_shorter)
 
 
 def test_several_languages_alternate(tmp_path):
