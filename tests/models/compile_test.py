@@ -49,18 +49,24 @@ def test_compile_calls_user_loss():
     assert _loss(model, loss=Twice()) == pytest.approx(2 * plain, rel=1e-5)
 
 
+@pytest.mark.parametrize("loss", [None, keras.losses.SparseCategoricalCrossentropy(True)])
 @pytest.mark.parametrize(
-    "optimizer",
-    [keras.optimizers.Adam(0.1, epsilon=1e-12), keras.optimizers.SGD(1.0, global_clipnorm=0.1)],
+    "make_optimizer",
+    [
+        lambda: keras.optimizers.Adam(0.1, epsilon=1e-12),
+        lambda: keras.optimizers.SGD(1.0, global_clipnorm=0.1),
+    ],
     ids=["adam", "sgd_clipped"],
 )
-def test_keras_optimizer_gets_sum_of_gradients_of_equal_tokens(optimizer):
+def test_keras_optimizer_gets_sum_of_gradients_of_equal_tokens(make_optimizer, loss):
     """Without the sum, Adam squares the gradient of each occurrence, and SGD clips each of them."""
     hparams = f"{QUIET},shared_embedding_and_softmax_weights=False"
     model = examples.make("transformer", hparams)
     features = examples.features("transformer")
     features = {name: np.full_like(ids, 3) for name, ids in features.items()}
-    model.compile(optimizer, run_eagerly=True)
+    optimizer = make_optimizer()
+    arguments = {} if loss is None else {"loss": loss}
+    model.compile(optimizer, run_eagerly=True, **arguments)
     model(features)
     before = [variable.numpy() for variable in model.trainable_variables]
     model.train_on_batch(features, features["targets"])
@@ -72,6 +78,25 @@ def test_keras_optimizer_gets_sum_of_gradients_of_equal_tokens(optimizer):
         assert np.sqrt(sum(np.sum(change**2) for change in changes)) == pytest.approx(0.1, rel=1e-3)
     else:
         assert max(np.abs(change).max() for change in changes) == pytest.approx(0.1, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "hparams"),
+    [
+        ("transformer", "pos=emb"),
+        ("transformer", "self_attention_type=dot_product_relative,max_relative_position=2"),
+        ("universal", "pos=coupled,add_position_timing_signal=False"),
+        ("stories", ""),
+    ],
+)
+def test_no_gradient_has_a_row_per_id(kind, hparams):
+    """The user's own training loop can pass the gradients to any optimizer."""
+    unshared = "shared_embedding_and_softmax_weights=False"
+    model = examples.make(kind, f"{unshared},{hparams}".strip(","))
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(model(examples.features(kind), training=True))
+    gradients = tape.gradient(loss, model.trainable_variables)
+    assert not [gradient for gradient in gradients if isinstance(gradient, tf.IndexedSlices)]
 
 
 def test_compile_arguments_have_order_of_keras():

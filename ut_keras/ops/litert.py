@@ -15,6 +15,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from ut_keras.ops import gather
+
 _TRACED = contextvars.ContextVar("litert", default=False)
 
 
@@ -54,7 +56,7 @@ def drop_last_axis(x: tf.Tensor) -> tf.Tensor:
 
 
 def lookup(table: Any, ids: tf.Tensor) -> tf.Tensor:
-    """Return rows of a table [V, D], like `tf.gather`.
+    """Return rows of a table [V, D], like `gather.rows`.
 
     In a LiteRT model, the function becomes LiteRT's operation for embeddings, which reads 8-bit
     weights with a scale per row. LiteRT's gather supports only a single scale for all rows. If the
@@ -69,7 +71,7 @@ def lookup(table: Any, ids: tf.Tensor) -> tf.Tensor:
         float [..., D].
     """
     if not is_traced():
-        return tf.gather(table, ids)
+        return gather.rows(tf.convert_to_tensor(table), ids)
     ids = tf.where(ids < 0, table.shape[0], ids)
     rows = _lookup(tf.convert_to_tensor(table), tf.reshape(ids, [-1]))
     return tf.reshape(rows, tf.concat([tf.shape(ids), [table.shape[1]]], axis=0))

@@ -10,7 +10,7 @@ from ut_keras.layers.attention import attention
 from ut_keras.layers.attention.attention import Positions
 from ut_keras.layers.basic.layer import check_least
 from ut_keras.layers.basic.signature import Shape
-from ut_keras.ops import product
+from ut_keras.ops import gather, product
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -78,7 +78,7 @@ class RelativeAttention(attention.MultiHeadAttention):
         positions = positions or Positions(key[num_keys - num_queries :], key)
         limit = self.max_relative_position
         row = tf.clip_by_value(positions.distances, -limit, limit) + limit
-        return tf.gather(tf.convert_to_tensor(table), row)
+        return gather.rows(tf.convert_to_tensor(table), row)
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")

@@ -10,6 +10,7 @@ from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.layer import PositionWise, check_choice, check_least
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.position import randomized_position
+from ut_keras.ops import gather
 from ut_keras.ops import seed as seed_lib
 
 _EOS = 1  # the EOS id of T2T
@@ -105,7 +106,7 @@ class CoupledPosition(PositionWise):
                 self.sample_position_ids(batch_size) if position_ids is None else position_ids
             )
             index = tf.gather(position_ids, tf.broadcast_to(index, tf.shape(x)[:2]), batch_dims=1)
-        return x + tf.gather(tf.cast(self.embedding, x.dtype), index)
+        return x + gather.rows(tf.cast(self.embedding, x.dtype), index)
 
     def sample_position_ids(self, batch_size: tf.Tensor) -> tf.Tensor:
         """Return random permutations of the position ids, int32 [batch_size, L]."""

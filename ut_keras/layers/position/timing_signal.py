@@ -12,6 +12,7 @@ from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dense, from_hparams
 from ut_keras.layers.basic.layer import PositionWise, check_choice
 from ut_keras.layers.basic.signature import Initializer, Shape, Widths
+from ut_keras.ops import gather
 
 MAX_TIMESCALE = 1e4
 
@@ -99,7 +100,7 @@ class LearnedPosition(PositionWise):
             positions = tf.range(tf.shape(x)[1])[tf.newaxis]
         known = (positions < self.max_length)[..., tf.newaxis]
         row = tf.minimum(positions, self.max_length - 1)
-        found = tf.gather(tf.convert_to_tensor(self.embedding), row)
+        found = gather.rows(tf.convert_to_tensor(self.embedding), row)
         return x + tf.where(known, found, 0)
 
 
