@@ -60,8 +60,9 @@ numbers of the paper's table 1:
 In the paper, "joint" is one run on `babi_qa_sentence_all_tasks_10k`, and "single" is the mean over
 20 runs on `babi_qa_sentence_single_task1_10k` to `…_task20_10k`.
 
-`babi_qa_sentence_single_task16_10k_permuted_valid` is an additional problem for task 16
-(induction), see `BabiQaPermuted`.
+`babi_qa_sentence_single_taskN_1k_permuted_valid` are additional problems, in which the training
+stories have copies with exchanged words, see `BabiQaPermuted`. For task 16, there is also
+`babi_qa_sentence_single_task16_10k_permuted_valid`.
 
 Commas in an answer are removed, so that it is one word. `<EOQ>` has id 2. (In T2T it has the same
 id as the full stop.) babi_files.py reads the raw data. Train and test files of bAbI overlap: 741 of
@@ -286,31 +287,50 @@ class BabiQaSentence(_BabiProblem):
 
 
 class BabiQaPermuted(BabiQaSentence):
-    """Task 16, with copies of each training story in which names, animals and colors differ.
+    """A task with copies of each training story in which similar words are exchanged.
 
-    The names, animals and colors of a story are permuted. Without the copies, a model memorizes the
-    9,000 original stories before it learns how to find an answer. (An answer takes three steps:
-    find the kind of animal of a name, find the last other animal of this kind, and find the color
-    of that animal.) The paper does not have this problem.
+    Each copy permutes the names, and also the animals, the colors, the shapes, the places and the
+    things. A name becomes another name of the task's training stories. The answer is permuted too,
+    so it stays correct.
+
+    Without the copies, a model memorizes the original stories before it learns how to find an
+    answer. In task 16, for example, an answer takes three steps: find the kind of animal of a name,
+    find the last other animal of this kind, and find the color of that animal. The paper does not
+    have these problems.
     """
 
     copies = 20
+    # The answers of the other tasks depend on more than the identity of such words. For example, a
+    # pronoun depends on the name.
+    tasks = (2, 3, 5, 6, 7, 9, 10, 14, 16, 17, 19)
     _alike = (
-        ("Bernhard", "Brian", "Greg", "Julius", "Lily"),
-        ("frog", "lion", "rhino", "swan"),
-        ("gray", "green", "white", "yellow"),
+        "Bernhard Bill Brian Daniel Fred Greg Jeff John Julie Julius Lily Mary Sandra",
+        "frog lion rhino swan",
+        "blue gray green pink red white yellow",
+        "rectangle sphere square triangle",
+        "bathroom bedroom cinema garden hallway kitchen office park school",
+        "apple football milk",
     )
 
     def _examples(self, split, tmp_dir):
         examples = super()._examples(split, tmp_dir)
         if split != "train":
             return examples
+        known = {
+            word
+            for example in examples
+            for text in (*example.story, example.question, example.answer)
+            for word in text.split()
+        }
+        alike = [[word for word in words.split() if word in known] for words in self._alike]
         rng = random.Random(self.task)
-        return [self._permuted(example, rng) for example in examples for _ in range(self.copies)]
+        return [
+            self._permuted(example, alike, rng) for example in examples for _ in range(self.copies)
+        ]
 
-    def _permuted(self, example, rng):
+    def _permuted(self, example, alike, rng):
         new: dict[str, str] = {}
-        for words in self._alike:
+        for words in alike:
             new.update(zip(words, rng.sample(words, len(words)), strict=True))
 
         def permuted(text):
@@ -357,11 +377,13 @@ for (_form, _class, _is_joint), _task, (_size, _subset), (_end, _splits) in iter
         splits=_splits,
     )
 
-problem.declare(
-    "babi_qa_sentence_single_task16_10k_permuted_valid",
-    BabiQaPermuted,
-    task=16,
-    subset=babi_files.SUBSETS["10k"],
-    is_joint=False,
-    splits=("train", "dev", "test"),
-)
+# This loop declares babi_qa_sentence_single_taskN_1k_permuted_valid, and a 10k problem for task 16.
+for _task, _size in (*((task, "1k") for task in BabiQaPermuted.tasks), (16, "10k")):
+    problem.declare(
+        f"babi_qa_sentence_single_task{_task}_{_size}_permuted_valid",
+        BabiQaPermuted,
+        task=_task,
+        subset=babi_files.SUBSETS[_size],
+        is_joint=False,
+        splits=("train", "dev", "test"),
+    )

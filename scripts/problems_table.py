@@ -236,7 +236,9 @@ def _joined(names):
     if one > 1:
         return ", ".join(f"`{name}`" for name in names)
     words = [number[0] for number in numbers]
-    shown = ",".join(words) if len(words) <= 2 * _MOST_NAMES else f"{words[0]}…{words[-1]}"
+    has_gaps = int(words[-1]) - int(words[0]) != len(words) - 1
+    is_list = has_gaps or len(words) <= 2 * _MOST_NAMES
+    shown = ",".join(words) if is_list else f"{words[0]}…{words[-1]}"
     return f"`{names[0][: numbers[0].start()]}{{{shown}}}{names[0][numbers[0].end() :]}`"
 
 

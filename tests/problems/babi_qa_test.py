@@ -66,7 +66,7 @@ def records(problem, tmp_path, split):
 
 def test_babi_problems_are_registered():
     names = [name for name in problems.names() if name.startswith("babi_qa_")]
-    assert len(names) == 253
+    assert len(names) == 264
     assert "babi_qa_concat_all_tasks_1k" in names
     assert "babi_qa_sentence_task20_10k" in names
     assert "babi_qa_sentence_single_task1_10k" in names
@@ -213,6 +213,20 @@ def test_permuted_stories_keep_the_answer(tmp_path):
     assert answers == {"gray", "green", "white", "yellow"}
     [dev] = records(problem, tmp_path, "dev")
     assert encoder.decode(dev["targets"]) == "green"
+
+
+def test_permuted_stories_use_the_words_of_the_task(tmp_path):
+    story = "1 Mary got the milk.\n2 John went to the park.\n3 Where is John?\tpark\t2\n"
+    valid = {"train": story, "valid": story}
+    write_archive(tmp_path, tasks=[2], train=story, valid=valid)
+    problem, _ = generate("babi_qa_sentence_single_task2_1k_permuted_valid", tmp_path)
+    encoder = problem.feature_encoders(str(tmp_path / "data"))["inputs"]
+    read = [encoder.decode(record["inputs"]) for record in records(problem, tmp_path, "train")]
+    texts = {" ".join(text.replace("<pad>", "").split()) for text in read}
+    assert texts == {
+        f"{one} got the milk . {other} went to the park . Where is {other} ?"
+        for one, other in (("Mary", "John"), ("John", "Mary"))
+    }
 
 
 def test_only_line_feed_ends_a_line():
