@@ -82,6 +82,23 @@ def single(size, updates, sets=""):
     )
 
 
+def permuted(size, tasks, updates):
+    """Return a cell for each task, in which the training stories have copies with other words."""
+    return tuple(
+        Cell(
+            name=f"task{task}/permuted",
+            problem=f"babi_qa_sentence_single_task{task}_{size}_permuted_valid",
+            model="universal_transformer_encoder",
+            hparams_set="universal_transformer_babi_permuted",
+            updates=updates,
+            every=1000,
+            valid="mean_error",
+            scores=(Score("mean_error", percent=True),),
+        )
+        for task in tasks
+    )
+
+
 def joint(size, models):
     """Return a cell for each model, which is trained on all tasks together.
 

@@ -23,7 +23,7 @@ mean and the standard deviation of the ten.
 """
 
 from results import babi
-from results.definitions import Cell, Score, Table
+from results.definitions import Table
 
 UPDATES = dict.fromkeys(range(1, 21), 10_000)
 UPDATES |= dict.fromkeys((2, 5, 7, 8, 18, 19), 20_000) | dict.fromkeys((16, 17), 40_000)
@@ -31,16 +31,7 @@ TABLE = Table(
     title="bAbI, 10k, single task",
     cells=(
         *babi.single("10k", {task: n for task, n in UPDATES.items() if task != 3}),
-        Cell(
-            name="task16/permuted",
-            problem="babi_qa_sentence_single_task16_10k_permuted_valid",
-            model="universal_transformer_encoder",
-            hparams_set="universal_transformer_babi_permuted",
-            updates=20_000,
-            every=1000,
-            valid="mean_error",
-            scores=(Score("mean_error", percent=True),),
-        ),
+        *babi.permuted("10k", (16,), 20_000),
     ),
     averages={
         "adaptive": "0.21 (0/20); 0.73 ± 0.89",
