@@ -36,10 +36,13 @@ _GLOBAL = {
         ),
     ],
 )
-def test_classifier_decodes_one_label_per_line(tmp_path, model, parts, options, monkeypatch):
+def test_classifier_decodes_one_label_per_line(
+    tmp_path, model, parts, options, monkeypatch, capsys
+):
     """The label of a line is the same in ut-decoder, in an export and in evaluation.
 
-    The other lines in the batch do not change the label.
+    The other lines in the batch do not change the label. As in T2T, the name of the output file
+    has the default number of beams, although a classifier does not search.
     """
     (tmp_path / "run").mkdir()
     options = {"problem": "decoder_test_classes", "model": model, "steps": (3,), **options}
@@ -49,7 +52,12 @@ def test_classifier_decodes_one_label_per_line(tmp_path, model, parts, options, 
     lines = [" ".join(rng.choice(words, size=rng.integers(1, 7))) for _ in range(10)]
     (tmp_path / "source").write_text("\n".join(lines))
     monkeypatch.setattr(parallel_batch, "number_of_parts", lambda rows: min(parts, rows))
-    run.decode(f"--decode_from_file={tmp_path / 'source'}", f"--decode_to_file={tmp_path / 'out'}")
+    how = "--decode_hparams=min_length=3,seed=-1,num_samples=2"
+    run.decode(f"--decode_from_file={tmp_path / 'source'}", how)
+    output = f"source.{model}.transformer_tiny.decoder_test_classes.beam4.alpha0.6.decodes"
+    shown = capsys.readouterr().out
+    assert "note: num_samples=2 has no effect for a file" in shown
+    assert "note: min_length=3: no effect, because the model predicts without a search" in shown
     encoders = problems.get("decoder_test_classes").feature_encoders(None)
     expected, scores = [], []
     for line in lines:
@@ -57,7 +65,7 @@ def test_classifier_decodes_one_label_per_line(tmp_path, model, parts, options, 
         logits = run.model({"inputs": ids, "targets": np.zeros([1, 1], int)})
         scores.append(np.max(tf.nn.log_softmax(logits)))
         expected.append(encoders["targets"].decode([int(np.argmax(logits))]))
-    assert lines_of(tmp_path / "out") == expected
+    assert lines_of(tmp_path / output) == expected
     assert len(set(expected)) > 1
     found = text_model.TextModel(run.model, encoders).generate(tf.constant(lines), Options())
     assert [text.decode() for text in found.texts[:, 0].numpy()] == expected

@@ -1,6 +1,7 @@
 """ut-decoder scores targets and beams as T2T does, and computes BLEU."""
 
 import os
+import types
 
 import numpy as np
 import pytest
@@ -8,15 +9,19 @@ import pytest
 from tests.bin.decoder_run import ENCODER, PROBLEM, lines_of
 from ut_keras import problems
 from ut_keras.bin import decoder, import_t2t
+from ut_keras.inference import decode_job
 
 pytestmark = pytest.mark.usefixtures("one_model")
 
 
-def test_score_file_scores_given_targets(run, tmp_path):
+def test_score_file_scores_given_targets(run, tmp_path, capsys):
     """As in T2T, the score of a target is the mean of -log p over its ids, including EOS."""
     pairs = [("0 1 1", "1 1 0"), ("1", "0 0 0 0 1"), ("0 0 1 0 1", ""), ("1 1", "1 1")] * 3
     (tmp_path / "pairs").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
-    run.decode(f"--score_file={tmp_path / 'pairs'}", f"--decode_to_file={tmp_path / 'scores'}")
+    files = f"--score_file={tmp_path / 'pairs'}", f"--decode_to_file={tmp_path / 'scores'}"
+    run.decode(*files, "--decode_hparams=beam_size=2,min_length=3,return_beams=True")
+    note = "note: min_length=3, return_beams=True: no effect, because --score_file does not search"
+    assert note in capsys.readouterr().out
     for line, (a, b) in zip(lines_of(tmp_path / "scores"), pairs, strict=True):
         features = {"inputs": [ENCODER.encode(a) + [1]], "targets": [ENCODER.encode(b) + [1]]}
         logits = run.model({k: np.array(v) for k, v in features.items()}).numpy()[0]
@@ -25,6 +30,17 @@ def test_score_file_scores_given_targets(run, tmp_path):
         expected = -np.mean([row[i] for row, i in given])
         assert float(line) == pytest.approx(expected, rel=1e-4)
         assert len(line.partition(".")[2]) == 6
+
+
+def test_score_does_not_count_padding(monkeypatch):
+    """As in T2T, the mean excludes the id 0, which the text "<pad>" may give."""
+    predictor = types.SimpleNamespace(scores=lambda rows, sources, **options: [-6.0])
+    args = types.SimpleNamespace(xla_compile=False)
+    setup = types.SimpleNamespace(values={"exit_threshold": 0.0}, args=args)
+    monkeypatch.setattr(
+        decode_job, "_in_batches", lambda *arguments: arguments[-1](predictor, 0, [0])
+    )
+    assert decode_job.score(setup, [[5, 0, 7, 1]]) == [["2.000000"]]
 
 
 def test_decode_reference_prints_bleu(run, source, tmp_path, capsys):

@@ -74,6 +74,8 @@ def check(args: argparse.Namespace) -> Setup:
     values = decode_hparams.parse(args.decode_hparams, decode_hparams.DECODER)
     if args.random_seed is not None and values["sampling_temp"] and values["seed"] < 0:
         values["seed"] = args.random_seed
+    # As in T2T, the name of the output file of a classifier has the given number of beams.
+    named = dict(values)
     _check_fits(mode, run.problem, run.specs, values)
     _check_xla(args, mode, run.specs)
     if mode == SPLIT:
@@ -82,7 +84,7 @@ def check(args: argparse.Namespace) -> Setup:
         task = values["multiproblem_task_id"]
         sacre_bleu.metric(language=target_language(run.problem, run.specs, task))
     hparams_set = args.hparams_set or run.record.get("hparams_set")
-    source, target = _files(args, mode, (run.model_name, hparams_set, run.problem.name), values)
+    source, target = _files(args, mode, (run.model_name, hparams_set, run.problem.name), named)
     return Setup(
         **vars(run),
         mode=mode,

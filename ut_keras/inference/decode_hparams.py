@@ -174,6 +174,24 @@ def search_options(values: Mapping[str, Any], batch: int = 0) -> dict[str, Any]:
     }
 
 
+def only_for_search(values: Mapping[str, Any]) -> list[str]:
+    """Return "name=value" of each option that is set but has an effect only in a search.
+
+    T2T's own options are not included, because T2T also ignores them without a search.
+    """
+    return [
+        f"{spec.hparam}={values[spec.hparam]}"
+        for name, spec in SPECS.items()
+        if name not in _NOT_ONLY_FOR_SEARCH and values[spec.hparam] != spec.hparam_default
+    ]
+
+
+_NOT_ONLY_FOR_SEARCH = (
+    *("beam_size", "alpha", "decode_length"),  # T2T's
+    *("per_example_length", "num_steps", "exit_threshold"),
+)
+
+
 def _unsupported_message(name, value):
     if name in DECODER:
         reason = "is only supported by ut-decoder"

@@ -46,8 +46,8 @@ def score(
 ) -> list[list[str]]:
     """Return the score of each target as a text.
 
-    As in T2T, the score is the mean of -log p over the ids of the target, EOS included. For a
-    language model, `sources` is not used.
+    As in T2T, the score is the mean of -log p over the ids of the target, EOS included and padding
+    excluded. For a language model, `sources` is not used.
     """
     options = {
         "exit_threshold": setup.values["exit_threshold"] or None,
@@ -57,7 +57,8 @@ def score(
     def score_batch(predictor, _, batch):
         rows = [targets[i] for i in batch]
         log_probs = predictor.scores(rows, sources and [sources[i] for i in batch], **options)
-        return [[f"{-value / len(row):.6f}"] for value, row in zip(log_probs, rows, strict=True)]
+        counts = [max(1, np.count_nonzero(row)) for row in rows]  # a line may contain "<pad>"
+        return [[f"{-value / count:.6f}"] for value, count in zip(log_probs, counts, strict=True)]
 
     lengths = [len(row) for row in targets]
     if sources:
@@ -84,8 +85,22 @@ def load_predictor(setup: Any, scores: bool = False) -> "tuple[Predictor, str]":
             "--xla_compile must be auto or False without a search that XLA can compile. "
             f"Received: True, with --model={setup.model_name}."
         )
+    for note in _notes_on_unused(setup.values, setup.source, scores, predictor.searches):
+        print(f"note: {note}", flush=True)
     print(f"Weights: {path}", flush=True)
     return predictor, path
+
+
+def _notes_on_unused(values, source, scores, searches):
+    """Return notes about decode hparams that are set but have no effect."""
+    if source and values["num_samples"] >= 0:
+        yield f"num_samples={values['num_samples']} has no effect for a file, as in T2T"
+    unused = decode_hparams.only_for_search(values)
+    if scores and values["return_beams"]:
+        unused.append("return_beams=True")
+    if unused and (scores or not searches):
+        reason = "--score_file does not search" if scores else "the model predicts without a search"
+        yield f"{', '.join(unused)}: no effect, because {reason}"
 
 
 def beams(
