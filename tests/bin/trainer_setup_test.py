@@ -109,6 +109,19 @@ def test_train_schedule_requires_no_evaluation_split(tmp_path, monkeypatch):
         _check(tmp_path)
 
 
+def test_missing_dev_split_is_noted(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(type(problems.get(small_run.PROBLEM)), "splits", ("train", "test"))
+    assert _check(tmp_path).eval_split == "test"
+    assert "has no split 'dev', so 'test' is used" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("schedule", ["train", "train_and_evaluate"])
+def test_early_stopping_steps_zero_never_stops(tmp_path, schedule):
+    """T2T adds its hook for early stopping only if the number is not 0."""
+    setup = _check(tmp_path, "--eval_early_stopping_steps=0", f"--schedule={schedule}")
+    assert setup.early_stopping.patience_steps is None
+
+
 def test_early_stopping_accepts_t2t_flags(tmp_path):
     setup = _check(
         tmp_path,

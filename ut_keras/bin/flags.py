@@ -212,7 +212,13 @@ TRAINER = (
     ),
     # docs/training.md describes the following flags.
     Flag("warm_start_from", None, "Run or checkpoint that provides the initial weights.", path),
-    Flag("eval_early_stopping_steps", None, "Stop after N steps without progress.", int, least=0),
+    Flag(
+        "eval_early_stopping_steps",
+        None,
+        "Stop after N steps without progress; 0: never, as without this flag.",
+        int,
+        least=0,
+    ),
     Flag(
         "eval_early_stopping_metric",
         "loss",

@@ -174,7 +174,7 @@ def check_metric_schedule(flag: str, metric: str, schedule: str) -> None:
 def _early_stopping(args, schedule, problem):
     stopping = early_stopping.EarlyStopping(
         args.eval_early_stopping_metric,
-        args.eval_early_stopping_steps,
+        args.eval_early_stopping_steps or None,  # as in T2T, 0 means no early stopping
         args.eval_early_stopping_metric_delta,
         args.eval_early_stopping_metric_minimize,
     )
@@ -186,7 +186,7 @@ def _early_stopping(args, schedule, problem):
             f"--eval_early_stopping_metric must be one of {', '.join(sorted(names | decoded))}. "
             f"Received: {args.eval_early_stopping_metric!r}."
         )
-    if args.eval_early_stopping_steps is not None and schedule in ("train", *_EVALUATION_SCHEDULES):
+    if args.eval_early_stopping_steps and schedule in ("train", *_EVALUATION_SCHEDULES):
         raise UsageError(
             "--eval_early_stopping_steps requires a schedule that trains and evaluates. "
             f"Received: --schedule={schedule}."
@@ -288,6 +288,8 @@ def print_hparam_changes(
 def eval_split(args: argparse.Namespace, problem: Any) -> str:
     """Return the split to evaluate: "test" or "dev".
 
+    If the problem has no split "dev", the function prints a note.
+
     Raises:
         UsageError: if the problem has neither the requested split nor "test".
     """
@@ -296,6 +298,7 @@ def eval_split(args: argparse.Namespace, problem: Any) -> str:
     if wanted in problem.splits or getattr(args, "schedule", "") == "train":
         return wanted
     if "test" in problem.splits:
+        print(f"note: {problem.name} has no split 'dev', so 'test' is used", flush=True)
         return "test"
     raise UsageError(
         f"{problem.name} must have the split {wanted!r}. Received: {', '.join(problem.splits)}."
