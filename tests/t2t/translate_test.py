@@ -165,6 +165,13 @@ def test_lines_without_tab_print_note(tmp_path, capsys):
     assert not capsys.readouterr().out
 
 
+def test_lines_with_too_few_columns_print_note(tmp_path, capsys):
+    (tmp_path / "a.tsv").write_text("1\tone\teins\n2\ttwo\nzwei\n\n3\t\tdrei\n")
+    translate.compile_data(str(tmp_path), [["", ("tsv", 1, 2, "a.tsv")]], "both")
+    assert (tmp_path / "both.lang2").read_text() == "eins\n"
+    assert "note: 2 lines of a.tsv have fewer than 3 columns" in capsys.readouterr().out
+
+
 def test_sgm_segments_belong_together_in_any_layout(tmp_path):
     """T2T pairs the lines of the files, so it exchanges or drops segments of such files."""
     (tmp_path / "a.sgm").write_text("<doc>\n<seg>one\nline</seg>\n<seg>two</seg>\n</doc>\n")

@@ -167,7 +167,15 @@ def _columns(tmp_dir, url, source, target, pattern):
     if not paths:
         raw = generator_utils.maybe_download(tmp_dir, os.path.basename(url), url)
         paths = found(tmp_dir) or found(generator_utils.unpacked(raw))
+    most, skipped = max(source, target), 0
     for line in itertools.chain.from_iterable(map(text_files.raw_lines, paths)):
         parts = line.split("\t")  # split before strip, because a column may be empty
-        if len(parts) > max(source, target):
+        if len(parts) > most:
             yield parts[source].strip(), parts[target].strip()
+        else:
+            skipped += bool(line.strip())
+    if skipped:
+        missing.print_once(
+            f"note: {skipped:,} lines of {pattern} have fewer than {most + 1} columns. They are "
+            "skipped."
+        )
