@@ -147,6 +147,29 @@ class Mine(Base):
     assert not (tmp_path / "data").exists()
 
 
+def test_decoders_raise_when_data_are_read(make):
+    """Existing records, such as T2T's, would be read without the decoders."""
+    problem = make(
+        """
+@registry.register_problem
+class Mine(Base):
+    vocab_type = text_problems.VocabType.CHARACTER
+    def example_reading_spec(self):
+        fields, _ = super().example_reading_spec()
+        return {**fields, "dist_targets": None}, {"targets": "the feature dist_targets"}
+""",
+        generated=False,
+    )
+    hp = hparams.get("transformer_tiny")
+    with pytest.raises(DataError, match="fields of ints only. Received: decoders of targets"):
+        problem.record_specs(make.data_dir)
+    with pytest.raises(DataError):
+        problem.generate_data(make.data_dir)
+    del type(problem.t2t).example_reading_spec
+    problem.generate_data(make.data_dir)
+    problem.dataset("dev", make.data_dir, hp)
+
+
 @pytest.mark.parametrize("by_tasks", [False, True])
 def test_num_generate_tasks_is_checked_with_multiprocess_generate(make, by_tasks):
     problem = make(

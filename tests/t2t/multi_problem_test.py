@@ -441,6 +441,14 @@ class Wrong(multi_problem.MultiProblem):
         problems.get("wrong")
 
 
+@pytest.mark.parametrize("method", ["generate_data", "get_hparams", "max_length"])
+def test_override_that_is_not_called_raises(load, method):
+    arguments = {"generate_data": "data_dir, tmp_dir, task_id=-1"}.get(method, "model_hparams=None")
+    load(f"{_PACKAGE}\n  def {method}(self, {arguments}): pass\n")
+    with pytest.raises(DataError, match=f"AllOfThem must not override {method},"):
+        problems.get("all_of_them")
+
+
 def test_task_list_can_contain_t2t_problems(load):
     load(
         """

@@ -4,6 +4,7 @@ import pytest
 
 from ut_keras import hparams, problems
 from ut_keras.data import tfrecords
+from ut_keras.errors import DataError
 from ut_keras.t2t import missing
 
 _CONTEXT = """
@@ -14,6 +15,16 @@ class Mine(text_problems.QuestionAndContext2TextProblem):
     def generate_samples(self, data_dir, tmp_dir, dataset_split):
         for i in range(3):
             yield {"inputs": f"Who {i}?", "context": f"A text of {i}.", "targets": f"{i}"}
+"""
+_CHOPPED = """
+@registry.register_problem
+class Mine(text_problems.ChoppedTextProblem):
+    vocab_type = text_problems.VocabType.CHARACTER
+    sequence_length = 10
+    dataset_splits = [{{"split": "train", "shards": 2}}, {{"split": "eval", "shards": 1}}]
+    def train_text_filepaths(self, tmp_dir):
+        return [r"{folder}/a.txt"]
+    dev_text_filepaths = train_text_filepaths
 """
 
 
@@ -40,6 +51,27 @@ def test_preprocess_example_adds_context_to_inputs(make):
         encoder.decode(ids) for ids in (row[: row.index(2)], row[row.index(2) + 1 :])
     )
     assert question == "Who 0?<EOS>" and story.startswith("A text of 0.<EOS>")
+
+
+def test_context_has_the_encoder_of_feature_encoders(make):
+    problem = make(
+        _CONTEXT.replace("Mine", "Own")
+        + """
+    def feature_encoders(self, data_dir):
+        return {**super().feature_encoders(data_dir), "context": text_encoder.ByteTextEncoder()}
+""",
+        name="own",
+    )
+    record = make.records(problem, "dev")[0]
+    assert bytes(i - 2 for i in record["context"][:-1]).startswith(b"A text of ")
+    encoder = problem.feature_encoders(make.data_dir)["inputs"]
+    assert encoder.decode(record["inputs"]).startswith("Who ")
+
+
+def test_chopped_text_that_is_not_utf8_raises(make, tmp_path):
+    (tmp_path / "a.txt").write_bytes("déjà vu".encode("latin-1"))
+    with pytest.raises(DataError, match=r"Text must be UTF-8. Received: \S*a.txt"):
+        make(_CHOPPED.format(folder=tmp_path))
 
 
 def test_unused_context_is_dropped_with_note(make, capsys):
@@ -126,16 +158,7 @@ class Mine(text_problems.ChoppedTextProblem):
 
 def test_task_without_texts_writes_empty_file(make, tmp_path):
     (tmp_path / "a.txt").write_text("one two three " * 20)
-    problem = make(f'''
-@registry.register_problem
-class Mine(text_problems.ChoppedTextProblem):
-    vocab_type = text_problems.VocabType.CHARACTER
-    sequence_length = 10
-    dataset_splits = [{{"split": "train", "shards": 2}}, {{"split": "eval", "shards": 1}}]
-    def train_text_filepaths(self, tmp_dir):
-        return [r"{tmp_path}/a.txt"]
-    dev_text_filepaths = train_text_filepaths
-''')
+    problem = make(_CHOPPED.format(folder=tmp_path))
     assert len(make.records(problem, "train")) == 28
     hp = hparams.get("transformer_tiny", "batch_size=40")
     assert len(problem.dataset("train", make.data_dir, hp)) == 7

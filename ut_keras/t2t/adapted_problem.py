@@ -156,8 +156,9 @@ class Adapted(problem.Problem):
         if getattr(self.t2t, "packed_length", None):
             parts = (f"{name}_{part}" for name in specs for part in ("segmentation", "position"))
             specs |= dict.fromkeys(parts, _ANY_NUMBER)
+        stored = self.stored_features()
         if not overridden.is_unchanged(self.t2t, "preprocess_example"):
-            for name in self._stored() - specs.keys():
+            for name in stored - specs.keys():
                 specs[name] = _ANY_NUMBER
         return specs
 
@@ -395,10 +396,10 @@ class Adapted(problem.Problem):
         return contract.validated(samples, contract.SAMPLES, f"What {name} of {self.name} returns")
 
     def encode_samples(self, samples: problem.Samples, data_dir: str) -> Iterator[Any]:
-        return self._records(self.t2t.encoded(samples, self._find_encoder(data_dir)))
+        return self._records(self.t2t.encoded(samples, self._find_encoder(data_dir), data_dir))
 
     def _records(self, examples):
-        stored = self._stored()
+        stored = self.stored_features()
 
         def ids_of(name, values):
             ids = contract.ids(f"feature {name!r}", values)
@@ -420,8 +421,12 @@ class Adapted(problem.Problem):
         packed_length = getattr(self.t2t, "packed_length", None)
         return packing.pack(records, packed_length) if packed_length else records
 
-    def _stored(self):
-        """Return the names of the features in the files."""
+    def stored_features(self) -> set[str]:
+        """Return the names of the features in the files.
+
+        Raises:
+            DataError: if the package decodes the features, for example to other names.
+        """
         fields, decoders = self.t2t.example_reading_spec()
         if decoders:
             raise DataError(

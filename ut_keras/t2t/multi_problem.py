@@ -37,6 +37,8 @@ from ut_keras.text import text_encoder
 from ut_keras.text.subword_vocabulary import escape_token
 
 _NO_LIMIT = 2**31 - 1
+# Methods of a `MultiProblem` that T2T calls and ut_keras does not call.
+_NOT_CALLED = ("generate_data", "get_hparams", "max_length")
 
 
 class MultiProblem(t2t_problem.Problem):
@@ -89,6 +91,12 @@ class AdaptedMulti(problem.Problem):
     def check(self) -> None:
         for t2t in (self.t2t, *self.t2t.task_list):
             overridden.check(t2t)
+        for name in _NOT_CALLED:
+            if not overridden.is_unchanged(self.t2t, name):
+                raise DataError(
+                    f"{type(self.t2t).__name__} must not override {name}, which is not called for "
+                    f"a MultiProblem. Received: an override of {name}."
+                )
 
     # Properties of the problem.
 
@@ -187,6 +195,8 @@ class AdaptedMulti(problem.Problem):
         return other
 
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
+        for task in self.tasks:
+            task.stored_features()  # raises an error for features that the package decodes
         return {
             "parse": JointExampleParser(self.t2t, hparams, split == "train").parse,
             "evenly_sharded": all(task.writes_in_turn for task in self._tasks_to_read),

@@ -17,6 +17,7 @@ from ut_keras.problems.problem import Encoders, Samples
 from ut_keras.t2t import generator_utils, hparam, problem, text_encoder, text_files
 from ut_keras.t2t.naming import Metrics, ModalityType
 from ut_keras.t2t.text_files import *  # noqa: F403 (names of T2T's module)
+from ut_keras.text import text_lines
 from ut_keras.text.text_encoder import TextEncoder, store_new
 
 
@@ -119,10 +120,11 @@ class Text2TextProblem(problem.Problem):
         self, data_dir: str, tmp_dir: str | None, dataset_split: str
     ) -> Samples:
         samples = self.samples_of(data_dir, tmp_dir, dataset_split)
-        return self.encoded(samples, self.get_or_create_vocab(data_dir, tmp_dir))
+        return self.encoded(samples, self.get_or_create_vocab(data_dir, tmp_dir), data_dir)
 
-    def encoded(self, samples: Samples, encoder: TextEncoder) -> Samples:
+    def encoded(self, samples: Samples, encoder: TextEncoder, data_dir: str) -> Samples:
         """Yield samples in which texts are lists of ids with EOS. Other values do not change."""
+        del data_dir
         return text_files.text2text_generate_encoded(
             samples,
             encoder,
@@ -233,8 +235,9 @@ class ChoppedTextProblem(Text2SelfProblem):
         return self.dev_text_filepaths(tmp_dir)[task_id - number :: self.num_dev_shards]
 
     def filepath_to_unicode_strings(self, filepath: str) -> Iterator[str]:
-        with open(filepath, encoding="utf-8", errors="ignore", newline="") as file:
-            yield file.read()
+        with text_lines.opened(filepath) as file:
+            text = file.read().decode("utf-8")
+        yield text
 
     def file_generator(
         self,
@@ -288,7 +291,7 @@ class Text2ClassProblem(Text2TextProblem):
     def texts_of(self, sample: dict[str, Any]) -> list[str]:
         return [text_of(sample, "inputs")]
 
-    def encoded(self, samples: Samples, encoder: TextEncoder) -> Samples:
+    def encoded(self, samples: Samples, encoder: TextEncoder, data_dir: str) -> Samples:
         for sample, (ids,) in text_files.encode(samples, {"inputs": encoder}, self.texts_of):
             yield {"inputs": ids, "targets": [self.label_of(sample)]}
 
@@ -337,7 +340,7 @@ class TextConcat2ClassProblem(Text2ClassProblem):
     def texts_of(self, sample: dict[str, Any]) -> list[str]:
         return list(sample["inputs"])
 
-    def encoded(self, samples: Samples, encoder: TextEncoder) -> Samples:
+    def encoded(self, samples: Samples, encoder: TextEncoder, data_dir: str) -> Samples:
         between = encoder.encode(self.CONCAT_TOKEN)[0]
         for sample in samples:
             ids = []
@@ -366,9 +369,12 @@ class QuestionAndContext2TextProblem(Text2TextProblem):
     def _text_features(self):
         return ("inputs", "context", "targets")
 
-    def encoded(self, samples: Samples, encoder: TextEncoder) -> Samples:
-        for example in super().encoded(samples, encoder):
-            context = encoder.encode(text_of(example, "context"))
+    def encoded(self, samples: Samples, encoder: TextEncoder, data_dir: str) -> Samples:
+        context_encoder = encoder
+        if type(self).feature_encoders is not Text2TextProblem.feature_encoders:
+            context_encoder = self.feature_encoders(data_dir)["context"]  # as in T2T
+        for example in super().encoded(samples, encoder, data_dir):
+            context = context_encoder.encode(text_of(example, "context"))
             yield {**example, "context": [*context, text_encoder.EOS_ID]}
 
 
