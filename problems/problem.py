@@ -59,6 +59,16 @@ DEFAULT_SEED = 429459  # the default seed of t2t-datagen
 # Attributes with which T2T's problems describe their splits. ut_keras does not read these
 # attributes.
 _T2T_SPLIT_ATTRIBUTES = ("dataset_splits", "is_generate_per_split")
+# Other methods and properties of T2T's problems that ut_keras does not call -> what to define
+# instead.
+_T2T_METHODS = {
+    "generate_text_for_vocab": "texts_for_vocab",
+    "additional_reserved_tokens": "build_vocab",
+    "use_vocab_from_other_problem": "vocab_name",
+    "preprocess_example": "preprocess",
+    "example_reading_spec": "record_specs",
+    "get_or_create_vocab": "feature_encoders",
+}
 
 
 def register(name: str) -> Callable[[type[P]], type[P]]:
@@ -67,7 +77,8 @@ def register(name: str) -> Callable[[type[P]], type[P]]:
     Raises:
         ValueError: if the name is already registered.
         DataError: if the class describes its splits with T2T's attributes. With ut_keras, such a
-            class may yield the same samples for every split.
+            class may yield the same samples for every split. The error also occurs for other
+            methods of T2T on which the data depend.
     """
 
     def decorator(problem_class):
@@ -79,9 +90,23 @@ def register(name: str) -> Callable[[type[P]], type[P]]:
                     "from tensor2tensor.data_generators.text_problems, see docs/t2t_package.md. "
                     f"Received: {attribute}, an attribute of T2T that has no effect here."
                 )
+        for attribute, instead in _T2T_METHODS.items():
+            if hasattr(problem_class, attribute) and not _is_overridden(problem_class, instead):
+                raise DataError(
+                    f"{problem_class.__name__} must define {instead} instead of {attribute}; or it "
+                    "must derive from tensor2tensor.data_generators.text_problems, see "
+                    f"docs/t2t_package.md. Received: {attribute}, which is not called here."
+                )
         return REGISTRY.register(name)(problem_class)
 
     return decorator
+
+
+def _is_overridden(problem_class, name):
+    """Return whether a class of the user, outside of this package, defines `name`."""
+    package = __name__.rpartition(".")[0]
+    defining = next((cls for cls in problem_class.__mro__ if name in vars(cls)), None)
+    return defining is not None and not defining.__module__.startswith(package)
 
 
 def declare(name: str, *bases: type, **attributes: Any) -> Any:

@@ -5,7 +5,7 @@ import pytest
 
 from ut_keras import problems, registry
 from ut_keras.errors import DataError
-from ut_keras.problems import problem
+from ut_keras.problems import problem, text_problems
 
 
 def test_listing_problems_does_not_import_tensorflow():
@@ -40,3 +40,16 @@ def test_register_rejects_t2ts_split_attributes(attribute):
     with pytest.raises(DataError, match=f"t2t_package.md. Received: {attribute}"):
         problem.register("problem_test_ported")(ported)
     assert "problem_test_ported" not in problems.names()
+
+
+def test_register_rejects_methods_of_t2t_that_are_not_called(registries):
+    """Without the error, the records would lack what the method adds."""
+    method = {"generate_text_for_vocab": lambda self, data_dir, tmp_dir: ["a b"]}
+    base = text_problems.Text2TextProblem
+    ported = type("Ported", (base,), method)
+    with pytest.raises(DataError, match="Ported must define texts_for_vocab instead of generate_t"):
+        problem.register("problem_test_ported")(ported)
+    assert "problem_test_ported" not in problems.names()
+    # A class can have both methods, for example if it serves T2T and ut_keras.
+    own = {"texts_for_vocab": method["generate_text_for_vocab"]}
+    problem.register("problem_test_ported")(type("Ported", (base,), {**method, **own}))
