@@ -340,6 +340,47 @@ def test_ignored_notes_cover_changed_fields():
             "step_timing_signal_type=sinusoid",
             "add_step_timing_signal=False ignores it.",
         ),
+        (TransformerHParams(ffn_layer="sru"), "relu_dropout=0.2", "ffn_layer='sru' ignores it"),
+        (TransformerHParams(), "relu_dropout=0.2", ""),
+        (
+            UniversalTransformerHParams(ffn_layer="parameter_attention"),
+            "relu_dropout=0.2",
+            "ffn_layer='parameter_attention' ignores it",
+        ),
+        (
+            UniversalTransformerHParams(ffn_layer="parameter_attention", copy_gate=True),
+            "copy_gate_activation=relu,relu_dropout=0.2",
+            "",
+        ),
+        (
+            TransformerHParams(optimizer="adafactor"),
+            "optimizer_adafactor_beta2=0.9",
+            "optimizer_adafactor_decay_type='pow' ignores it and reads optimizer_adafactor_memory_",
+        ),
+        (
+            TransformerHParams(optimizer="adafactor", optimizer_adafactor_decay_type="adam"),
+            "optimizer_adafactor_memory_exponent=0.5",
+            "optimizer_adafactor_decay_type='adam' ignores it",
+        ),
+        (
+            TransformerHParams(optimizer="adafactor"),
+            "optimizer_adafactor_decay_type=adam,optimizer_adafactor_beta2=0.9",
+            "",
+        ),
+        (
+            LSTMHParams(),
+            "curriculum_accuracy=0.9",
+            "has no effect: curriculum_start_length=0 ignores it.",
+        ),
+        (LSTMHParams(), "curriculum_start_length=5,curriculum_updates=9", ""),
+        (TransformerHParams(), "use_fixed_batch_size=True,length_bucket_step=2", "=True ignores"),
+        (TransformerHParams(), "initializer=xavier,initializer_gain=2", "'xavier' ignores it."),
+        (TransformerHParams(), "shared_embedding=True", "softmax_weights=True ignores it."),
+        (
+            TransformerHParams(),
+            "shared_embedding=True,shared_embedding_and_softmax_weights=False",
+            "",
+        ),
     ],
 )
 def test_ignored_notes_explain_unread_fields(before, overrides, expected):

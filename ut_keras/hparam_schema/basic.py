@@ -54,7 +54,13 @@ _ADAMS = (
 )
 _ADAM = (("optimizer", _ADAMS),)
 _ADAFACTOR = (("optimizer", ("adafactor", "Adafactor")),)
+_POWER_DECAY = (*_ADAFACTOR, ("optimizer_adafactor_decay_type", ("pow",)))
+_ADAM_DECAY = (*_ADAFACTOR, ("optimizer_adafactor_decay_type", ("adam",)))
 _MOMENTUM = (("optimizer", ("momentum", "Momentum")),)
+_BUCKETS = (("use_fixed_batch_size", (False,)),)
+_CURRICULUM = (("curriculum_start_length", range(1, 2**31)),)
+_OWN_SOFTMAX = (("shared_embedding_and_softmax_weights", (False,)),)
+_GAIN = (("initializer", ("uniform_unit_scaling", "normal_unit_scaling", "uniform", "orthogonal")),)
 _RELATIVE_V2 = (("self_attention_type", ("dot_product_relative_v2",)),)
 _CLIPPED = (("self_attention_type", ("dot_product_relative", "dot_product_relative_v2")),)
 # Factors of a schedule that end with the run.
@@ -96,7 +102,10 @@ def train_steps_note(hp: Any, train_steps: int) -> str:
 
 def _has_one_of(chosen, values):
     """Return whether a field has one of the values, or is a product that contains one of them."""
-    return chosen in values or not set(learning_rate_factors(str(chosen))).isdisjoint(values)
+    if chosen in values:
+        return True
+    is_text = isinstance(chosen, str)
+    return is_text and not set(learning_rate_factors(chosen)).isdisjoint(values)
 
 
 def _is_integers(text):
@@ -148,10 +157,10 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
     # Training skips longer examples. 0 means that batch_size is the limit.
     max_length: int = training(256, NON_NEGATIVE)
     min_length: int = training(0, NON_NEGATIVE)
-    min_length_bucket: int = training(8, POSITIVE)  # maximum length in the first bucket
-    length_bucket_step: float = training(
-        1.1, "[1.001, inf)"
-    )  # factor between the maximum lengths of successive buckets
+    # The maximum length in the first bucket, and the factor between the maximum lengths of
+    # successive buckets.
+    min_length_bucket: int = training(8, POSITIVE, read_if=_BUCKETS)
+    length_bucket_step: float = training(1.1, "[1.001, inf)", read_if=_BUCKETS)
     batch_shuffle_size: int = training(512, NON_NEGATIVE)
     eval_drop_long_sequences: bool = training(False)
     max_input_seq_length: int = training(0)  # longer inputs are truncated; 0 or less means no limit
@@ -162,11 +171,12 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
     # The limit increases when the model predicts enough sequences of the newest lengths correctly.
     # 0 means no curriculum.
     curriculum_start_length: int = training(0, NON_NEGATIVE)
-    curriculum_length_step: int = training(1, POSITIVE)  # minimum increase of the limit
+    # The minimum increase of the limit.
+    curriculum_length_step: int = training(1, POSITIVE, read_if=_CURRICULUM)
     # The limit increases if at least this fraction of the sequences is correct.
-    curriculum_accuracy: float = training(0.95, "(0, 1]")
+    curriculum_accuracy: float = training(0.95, "(0, 1]", read_if=_CURRICULUM)
     # Number of updates over which the accuracy is measured.
-    curriculum_updates: int = training(100, POSITIVE)
+    curriculum_updates: int = training(100, POSITIVE, read_if=_CURRICULUM)
 
     # --- Size -----------------------------------------------------------------------------------
     hidden_size: int = field(512, POSITIVE, architecture=True)
@@ -174,7 +184,7 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
 
     # --- Embedding and softmax ------------------------------------------------------------------
     multiply_embedding_mode: Literal["sqrt_depth", "none"] = field("sqrt_depth", architecture=True)
-    shared_embedding: bool = field(False, architecture=True)
+    shared_embedding: bool = field(False, architecture=True, read_if=_OWN_SOFTMAX)
     shared_embedding_and_softmax_weights: bool = field(True, architecture=True)
     symbol_modality_num_shards: int = training(
         16, POSITIVE
@@ -204,7 +214,7 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
     initializer: Literal[
         "uniform_unit_scaling", "normal_unit_scaling", "uniform", "orthogonal", "xavier"
     ] = training("uniform_unit_scaling")
-    initializer_gain: float = training(1.0, "(0, inf)")
+    initializer_gain: float = training(1.0, "(0, inf)", read_if=_GAIN)
 
     # --- Optimizer ------------------------------------------------------------------------------
     optimizer: Literal[OPTIMIZERS + _OTHER_OPTIMIZERS] = training(  # type: ignore[valid-type]
@@ -216,13 +226,13 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
     optimizer_momentum_momentum: float = training(0.9, RATE, read_if=_MOMENTUM)
     optimizer_momentum_nesterov: bool = training(False, read_if=_MOMENTUM)
     optimizer_adafactor_beta1: float = training(0.0, RATE, read_if=_ADAFACTOR)
-    optimizer_adafactor_beta2: float = training(0.999, "(0, 1)", read_if=_ADAFACTOR)
+    optimizer_adafactor_beta2: float = training(0.999, "(0, 1)", read_if=_ADAM_DECAY)
     optimizer_adafactor_clipping_threshold: float | None = training(
         1.0, "(0, inf)", read_if=_ADAFACTOR
     )
     optimizer_adafactor_decay_type: Literal["pow", "adam"] = training("pow", read_if=_ADAFACTOR)
     optimizer_adafactor_factored: bool = training(True, read_if=_ADAFACTOR)
-    optimizer_adafactor_memory_exponent: float = training(0.8, NON_NEGATIVE, read_if=_ADAFACTOR)
+    optimizer_adafactor_memory_exponent: float = training(0.8, NON_NEGATIVE, read_if=_POWER_DECAY)
     optimizer_adafactor_multiply_by_parameter_scale: bool = training(True, read_if=_ADAFACTOR)
     # Number of batches in each update of multistep_adam.
     optimizer_multistep_accumulate_steps: int = training(0, NON_NEGATIVE)

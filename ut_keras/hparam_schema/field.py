@@ -48,7 +48,7 @@ class Check(NamedTuple):
     accepts: Callable[[Any], bool]
 
 
-Conditions = tuple[tuple[str, tuple], ...]
+Conditions = tuple[tuple[str, tuple | range], ...]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -59,6 +59,9 @@ _MIXED = (
     ("mix_with_transformer", ("before_ut", "after_ut", "before_ut,after_ut", "after_ut,before_ut")),
 )
 _DENSE = (*_FULLY_CONNECTED, ("ffn_layer", ("dense_relu_dense", "conv_hidden_relu", "swiglu")))
+_HIDDEN_LAYER = (
+    ("ffn_layer", ("dense_relu_dense", "conv_hidden_relu", "conv_relu_conv", "swiglu")),
+)
 _CONVOLUTION = (*_FULLY_CONNECTED, ("ffn_layer", ("conv_relu_conv",)))
 _PARAMETERS = (*_FULLY_CONNECTED, ("ffn_layer", ("parameter_attention",)))
 _GATES = Check(
@@ -166,7 +169,7 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
         parts=parts.transitions,
         read_if=_FULLY_CONNECTED,
     )
-    relu_dropout: float = training(0.1, RATE)
+    relu_dropout: float = training(0.1, RATE, read_if=_HIDDEN_LAYER)
     relu_dropout_broadcast_dims: str = training(
         "", check=DIMENSIONS, comma_separated=True, read_if=_DENSE
     )
@@ -357,7 +360,17 @@ class UniversalTransformerHParams(
     def ignored_reason(self, name: str) -> str:
         if name == "pos" and self.add_position_timing_signal and self.pos in ("timing", "emb"):
             return "add_position_timing_signal=True adds the position in every step instead"
+        if name == "relu_dropout" and self._reads_relu_dropout_without_ffn_layer():
+            return ""
         return super().ignored_reason(name)
+
+    def _reads_relu_dropout_without_ffn_layer(self):
+        is_gated = self.recurrence_type in ("highway", "skip")
+        return (
+            self.transformer_ffn_type != "fc"
+            or (self.copy_gate and self.copy_gate_activation == "relu")
+            or (is_gated and self.gate_ffn_layer == "dense_relu_dense")
+        )
 
     def architecture(self) -> dict[str, Any]:
         fields = super().architecture()
