@@ -17,7 +17,7 @@ import pytest
 import trainer
 from tests.bin import small_run
 from ut_keras import hparams
-from ut_keras.bin import command, flags, tune
+from ut_keras.bin import command, command_line, flags, tune
 from ut_keras.errors import UsageError
 from ut_keras.training import search
 
@@ -409,7 +409,11 @@ def test_wrong_objective_is_rejected_and_can_be_corrected(tmp_path, capsys):
 
 def test_another_search_requires_another_folder(tmp_path, capsys):
     assert _search(_argv(tmp_path)) == 0
-    for changed in ({"train_steps": "7"}, {"random_seed": "2"}, {"hparams": "hidden_size=24"}):
+    others = ({"decode_hparams": "beam_size=1"}, {"moving_average_decay": "0.9"})
+    for changed in (
+        *({"train_steps": "7"}, {"random_seed": "2"}, {"hparams": "hidden_size=24"}),
+        *others,
+    ):
         line = small_run.error(capsys, _search, _argv(tmp_path, **changed))
         assert f"{next(iter(changed))} must be " in line and f"in {tmp_path}" in line
 
@@ -434,6 +438,22 @@ def test_another_search_requires_another_folder(tmp_path, capsys):
 def test_user_errors_are_reported_before_the_search(tmp_path, capsys, changed, message):
     assert message in small_run.error(capsys, _search, _argv(tmp_path, **changed))
     assert not (tmp_path / "search/search.journal").exists()
+
+
+@pytest.mark.parametrize(
+    "objective, more, maximizes",
+    [
+        ("loss", ["--autotune_maximize"], True),
+        ("loss", ["--noautotune_maximize"], False),
+        ("score", [], True),
+    ],
+)
+def test_given_direction_of_the_objective_is_used(tmp_path, objective, more, maximizes):
+    argv = _argv(tmp_path, *more, autotune_objective=objective)
+    args = command_line.parse(flags.TRAINER, argv, "trainer.py", "")
+    args.package_words = []
+    tune.check(args)
+    assert args.autotune_maximize is maximizes
 
 
 def test_search_rejects_several_workers(tmp_path, capsys, monkeypatch):

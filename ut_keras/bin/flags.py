@@ -252,7 +252,12 @@ TRAINER = (
     # The following flags are for a search, which docs/tuning.md describes.
     Flag("hparams_range", None, "Search this range of hparams instead of training once.", str),
     Flag("autotune_objective", None, "Search: metric of metrics.jsonl to optimize.", str),
-    Flag("autotune_maximize", True, "Search: whether a higher metric is better."),
+    Flag(
+        "autotune_maximize",
+        None,
+        "Search: whether a higher metric is better. Default: True.",
+        bool,
+    ),
     Flag(
         "autotune_max_trials",
         10,
@@ -345,10 +350,14 @@ _RUNTIME = (
 )
 
 
+# T2T's defaults of flags that have another default in ut_keras.
+_T2T_DEFAULTS = {"xla_compile": False, "autotune_maximize": True}
+
+
 def _for_training_only(flag):
     """Return a trainer flag for another command, which accepts only T2T's default value."""
-    if flag.name == "xla_compile":
-        flag = dataclasses.replace(flag, default=False, type=None)
+    if flag.name in _T2T_DEFAULTS:
+        flag = dataclasses.replace(flag, default=_T2T_DEFAULTS[flag.name], type=None)
     return dataclasses.replace(flag, help="", unsupported="it affects only training")
 
 

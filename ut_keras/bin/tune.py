@@ -34,6 +34,8 @@ _OWN_FLAGS = {"hparams_range", "output_dir", "hparams", "random_seed", "generate
 _SEARCH_IDENTITY = (
     *("problem", "model", "hparams_set", "hparams", "hparams_range", "autotune_objective"),
     *("autotune_maximize", "train_steps", "eval_steps", "eval_use_test_set", "schedule"),
+    *("decode_hparams", "global_batch_size", "worker_gpu", "warm_start_from"),
+    *("moving_average_decay", "eval_early_stopping_steps"),
 )
 
 
@@ -91,11 +93,13 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
     trainer_setup.check_names(args)
     command_line.require(args, "autotune_objective", what="a metric, such as accuracy_per_sequence")
     objective = metrics_file.metric_name(args.autotune_objective)
-    if args.autotune_maximize and metrics_file.is_less_better(objective):
-        raise UsageError(
-            f"--autotune_objective={args.autotune_objective} requires --noautotune_maximize. "
-            "Received: --autotune_maximize=True, the default."
-        )
+    if args.autotune_maximize is None:
+        if metrics_file.is_less_better(objective):
+            raise UsageError(
+                f"--autotune_objective={args.autotune_objective} requires --noautotune_maximize, "
+                "or --autotune_maximize if a higher value is better. Received: neither flag."
+            )
+        args.autotune_maximize = True
     if os.environ.get("TF_CONFIG"):
         raise UsageError(
             "TF_CONFIG must not be set with --hparams_range: each trial runs in one process. "
