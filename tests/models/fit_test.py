@@ -255,6 +255,41 @@ def test_fit_callbacks_that_set_the_learning_rate(callback, dataset):
     assert float(optimizer.learning_rate) <= 0.125
 
 
+def test_fit_uses_schedule_assigned_after_fit(dataset):
+    """Keras itself ignores the schedule, because the train function contains the old rate."""
+    model = _make("universal_transformer_tiny")
+    model.compile(keras.optimizers.SGD(0.1), metrics=[])
+    model.fit(dataset.take(1), shuffle=False, verbose=0)
+    traced = model.train_function
+    model.optimizer.learning_rate = 0.2  # an assignment of a number needs no other function
+    model.fit(dataset.take(1), shuffle=False, verbose=0)
+    assert model.train_function is traced
+    before = model.get_weights()
+    schedules = keras.optimizers.schedules
+    model.optimizer.learning_rate = schedules.ExponentialDecay(0.0, 1, 1.0)
+    model.fit(dataset.take(1), shuffle=False, verbose=0)
+    for old, new in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(new, old)
+
+
+def test_fit_after_a_resumed_fit_trains_all_epochs(dataset, tmp_path):
+    """Keras itself would skip the epochs before the one at which `BackupAndRestore` resumed."""
+
+    class Interrupt(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch == 2:
+                raise KeyboardInterrupt
+
+    model = _make("universal_transformer_tiny")
+    model.compile("sgd", run_eagerly=True)
+    arguments = {"x": dataset.take(1), "shuffle": False, "verbose": 0}
+    backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(**arguments, epochs=3, callbacks=[backup, Interrupt()])
+    assert model.fit(**arguments, epochs=3, callbacks=[backup]).epoch == [2]
+    assert model.fit(**arguments, epochs=2).epoch == [0, 1]
+
+
 def test_fit_with_schedule_that_needs_train_steps():
     model = _make("universal_transformer_tiny")
     hp = model.hparams.override("learning_rate_schedule=constant*linear_warmup*linear_decay")

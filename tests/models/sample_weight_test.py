@@ -223,6 +223,24 @@ def test_sample_weight_with_keras_losses(reduction):
         assert got == pytest.approx((values * by_token).sum() / divisor, rel=1e-5)
 
 
+def test_targets_and_weights_in_containers():
+    """Keras accepts a list, tuple or dict of one array. Weights [1, B] are not weights [B, T]."""
+    features, _ = _batch("universal")
+    square = {name: ids[[0, 1, 2, 0]] for name, ids in features.items()}
+    targets, rows = square["targets"], np.float32([2, 0, 0.5, 1])
+    expected = _update("universal", (square, targets), sample_weight=rows)
+    for y, weights in ((targets, [rows]), ([targets], (rows,)), (targets, {"output": rows})):
+        _assert_same(_update("universal", (square, y), sample_weight=weights), expected)
+    with pytest.raises(ValueError, match="y must have one element.* Received: 2"):
+        _update("universal", (square, [targets, targets]), sample_weight=rows)
+
+    model = examples.make("universal")
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(loss=loss, metrics=[], run_eagerly=True)
+    expected = model.test_on_batch(square, targets, rows)
+    assert model.test_on_batch(square, [targets], [rows]) == expected
+
+
 @pytest.mark.parametrize("shape", [(3, 5), (3, 4, 1)])
 def test_sample_weight_rejects_shapes(shape):
     with pytest.raises(ValueError, match="Weights must have the shape"):

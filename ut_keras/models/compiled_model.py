@@ -58,7 +58,8 @@ class CompiledModel(private_api.ReplicaModel):
             loss_weights: float, or a list of one float. Factor of the loss. The factor does not
                 apply to the ponder cost.
             metrics: by default accuracy and accuracy per sequence. These two use the data weights,
-                like Keras' `weighted_metrics` and unlike Keras' `metrics`.
+                like Keras' `weighted_metrics` and unlike Keras' `metrics`. If `weighted_metrics` is
+                set, these two ignore the data weights.
             jit_compile: bool or "auto". Whether to compile with XLA. "auto": `fit` compiles the
                 update on a GPU, if all batches have one length and XLA can compile the update. On
                 CPUs, XLA is slower.

@@ -5,6 +5,7 @@ import functools
 import inspect
 import logging
 import warnings
+import weakref
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -43,6 +44,7 @@ class FittedModel(compiled_model.CompiledModel):
     loss_terms: Any
     trains_by_steps: Any = False  # True if the loss uses the states of several steps
     num_segments: Any = 1  # the number of updates for each batch
+    _traced_rate = None  # a weak reference to the learning rate or schedule in `train_function`
     _tries_xla = False  # whether `jit_compile="auto"` compiles `train_function` with XLA
     _class_weights = None  # float32 [V], the weight of each id while `fit` runs with class_weight
 
@@ -61,6 +63,7 @@ class FittedModel(compiled_model.CompiledModel):
             # schedule. Because of this assignment, Keras raises the error before the training.
             rate = keras.ops.convert_to_numpy(self.optimizer.learning_rate)
             self.optimizer.learning_rate = float(rate)
+        private_api.forget_restored_epoch(self)
         class_weight = given.pop("class_weight", None)
         del given["self"]
         if class_weight is not None:
@@ -190,6 +193,7 @@ class FittedModel(compiled_model.CompiledModel):
         If the first update built the optimizer, TensorFlow would trace the update twice.
         """
         self._check_replicas()
+        self._forget_schedule()
         # The models of this library build all layers in `__init__`. A user's model may have layers
         # that are not built yet.
         is_built = all(layer.built for layer in private_api.flatten_layers(self))
@@ -209,6 +213,17 @@ class FittedModel(compiled_model.CompiledModel):
             safe: Any = auto_xla.with_fallback(compiled, self._without_xla)
             self.train_function = safe
 
+    def _forget_schedule(self):
+        """Remove the train function if the learning rate has become another object since its trace.
+
+        The function contains a learning-rate schedule as operations. So without this method, an
+        update would ignore a schedule that the user assigns to `optimizer.learning_rate`.
+        """
+        rate = private_api.rate_or_schedule(_innermost(self.optimizer))
+        if self._traced_rate is not None and self._traced_rate() is not rate:
+            self.train_function = None
+        self._traced_rate = weakref.ref(rate)
+
     def _without_xla(self):
         """Return a new train function that XLA does not compile."""
         self.jit_is_auto = self._tries_xla = self.jit_compile = False
@@ -227,7 +242,7 @@ class FittedModel(compiled_model.CompiledModel):
             )
 
     def _check_arrays(self, x, y=None):
-        targets = y if self.has_default_loss else None
+        targets = _single("y", y) if self.has_default_loss else None
         array_checks.check(self.specs, x if isinstance(x, Mapping) else {}, targets)
 
     def _check_replicas(self):
@@ -236,7 +251,7 @@ class FittedModel(compiled_model.CompiledModel):
         Keras implements these options with branches and loops that fail on several replicas.
         """
         replicas = self.distribute_strategy.num_replicas_in_sync
-        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
+        optimizer = _innermost(self.optimizer)
         for owner, name, least in (
             (self, "steps_per_execution", 2),
             (optimizer, "gradient_accumulation_steps", 1),
@@ -258,6 +273,7 @@ class FittedModel(compiled_model.CompiledModel):
         Without the dependency, the failing update could advance `iterations` and the dropout seeds
         before it fails, perhaps on some replicas only.
         """
+        data = _single_outputs(data)
         if self._class_weights is not None:
             x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
             if weights is not None:
@@ -274,6 +290,7 @@ class FittedModel(compiled_model.CompiledModel):
 
     def test_step(self, data: Any) -> dict[str, Any]:
         """Evaluate one batch. Keras calls this method."""
+        data = _single_outputs(data)
         if self._splits_update and not self.jit_is_auto:
             step = functools.partial(self._test_step)
             return tf.function(step, jit_compile=True, autograph=False)(data)
@@ -397,6 +414,7 @@ class FittedModel(compiled_model.CompiledModel):
         Keras calls this method from a train step that a user wrote. As in T2T, the loss smooths the
         labels only in training.
         """
+        y, sample_weight = _single("y", y), _single("sample_weight", sample_weight)
         _check_targets(y)
         if not self.has_default_loss:
             weights = self._weights_of_losses(y_pred, sample_weight)
@@ -412,6 +430,7 @@ class FittedModel(compiled_model.CompiledModel):
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> dict[str, Any]:
         """Compute the metrics. Keras first calls this method once with symbolic tensors."""
+        y, sample_weight = _single("y", y), _single("sample_weight", sample_weight)
         _check_targets(y)
         y_pred, y, sample_weight = self.match_lengths(y_pred, y, sample_weight)
         return super().compute_metrics(x, y, y_pred, sample_weight)
@@ -439,6 +458,36 @@ class FittedModel(compiled_model.CompiledModel):
         table = np.ones(size, np.float32)
         table[list(class_weight)] = list(class_weight.values())
         return table
+
+
+def _innermost(optimizer):
+    """Return the optimizer inside a `LossScaleOptimizer`, and any other optimizer unchanged."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+def _single_outputs(data):
+    """Return a batch in which targets and weights are tensors instead of lists or dicts of one.
+
+    Keras accepts such containers, because a model can have several outputs.
+
+    Raises:
+        ValueError: if a container has several elements, because the model has a single output.
+    """
+    x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
+    return x, _single("y", y), _single("sample_weight", weights)
+
+
+def _single(name, values):
+    """Return the only element of a list, tuple or dict. Return other values unchanged."""
+    if not isinstance(values, list | tuple | Mapping):
+        return values
+    found = keras.tree.flatten(values)
+    if len(found) != 1:
+        raise ValueError(
+            f"{name} must have one element, because the model has a single output. "
+            f"Received: {len(found)} elements."
+        )
+    return found[0]
 
 
 def _check_targets(y):

@@ -162,6 +162,17 @@ def loss_tracker(model: keras.Model) -> Any:
     return model._loss_tracker
 
 
+def forget_restored_epoch(model: keras.Model) -> None:
+    """Let the next `fit` begin at its own `initial_epoch`.
+
+    Promise: if `BackupAndRestore` resumed one call of `fit`, the next call trains all its epochs.
+    Public alternative: none. Keras stores the epoch in the model and never removes it, so every
+    later `fit` of the model skips the epochs before it.
+    Test: `tests/models/fit_test.py`.
+    """
+    model._initial_epoch = None
+
+
 class BuildHook(keras.layers.Layer):
     """A layer with a method that runs after `build`.
 
@@ -213,6 +224,17 @@ class ReplicaModel(keras.Model):
 # Keras optimizers
 
 
+def rate_or_schedule(optimizer: keras.optimizers.Optimizer) -> Any:
+    """Return the learning rate of an optimizer: a variable or a schedule.
+
+    Promise: `fit` uses a schedule that the user assigns between two calls of `fit`, and callbacks
+    that set the learning rate get an error that names the schedule. Public alternative:
+    `optimizer.learning_rate` returns only the schedule's value at the current step.
+    Tests: `tests/models/fit_test.py`.
+    """
+    return optimizer._learning_rate
+
+
 class GradientHook(keras.optimizers.Optimizer):
     """An optimizer with a hook between summing gradients over replicas and the update.
 
@@ -259,14 +281,6 @@ class GradientHook(keras.optimizers.Optimizer):
         The method `exclude_from_weight_decay` excludes variables.
         """
         return self._use_weight_decay(variable)
-
-    @property
-    def rate_or_schedule(self) -> Any:
-        """The learning rate that was set: a variable or a schedule.
-
-        Public alternative: `learning_rate` returns only the schedule's value at the current step.
-        """
-        return self._learning_rate
 
     @property
     def own_strategy(self) -> tf.distribute.Strategy:

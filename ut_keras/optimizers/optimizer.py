@@ -100,7 +100,7 @@ class Optimizer(private_api.GradientHook):
     @keras.optimizers.Optimizer.learning_rate.setter
     def learning_rate(self, value: Any) -> None:
         # Callbacks such as LearningRateScheduler and ReduceLROnPlateau set the learning rate.
-        if callable(self.rate_or_schedule) and not callable(value):
+        if callable(private_api.rate_or_schedule(self)) and not callable(value):
             raise TypeError(
                 "A learning rate that callbacks set requires an optimizer without a schedule: "
                 "from ut_keras import optimizers; model.compile(optimizer=optimizers.get("
