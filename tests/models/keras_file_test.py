@@ -8,6 +8,7 @@ import tensorflow as tf
 import ut_keras
 from tests.decoding import cache_test
 from tests.inference import export_models
+from tests.models import examples
 from ut_keras.data.features import FeatureSpec
 from ut_keras.errors import DataError
 
@@ -95,6 +96,24 @@ def test_save_and_load_weights(name, tmp_path):
     model.save_weights(tmp_path / "model.weights.h5")
     loaded.load_weights(tmp_path / "model.weights.h5")
     _assert_same_weights(loaded, model)
+
+
+def test_load_weights_rejects_file_with_more_weights(tmp_path):
+    """Keras itself would load the common layers, and ignore the others."""
+    deep = examples.make("language_model", "num_hidden_layers=3")
+    model = examples.make("language_model", "num_hidden_layers=2")
+    deep.compile()
+    deep.optimizer.build(deep.trainable_variables)
+    before = model.get_weights()
+    for name in ("deep.weights.h5", "deep.keras"):
+        (deep.save if name.endswith(".keras") else deep.save_weights)(tmp_path / name)
+        deep.load_weights(tmp_path / name)
+        with pytest.raises(ValueError, match=rf"{name} must contain.* Received: .*layer_2"):
+            model.load_weights(tmp_path / name)
+        for old, new in zip(before, model.get_weights(), strict=True):
+            np.testing.assert_array_equal(new, old)
+    model.load_weights(tmp_path / name, skip_mismatch=True)
+    np.testing.assert_array_equal(model.softmax.embedding, deep.softmax.embedding)
 
 
 def _assert_same_weights(one, other):

@@ -1,12 +1,13 @@
 """A `keras.Model` that Keras can compile, fit, save and export without further settings."""
 
+import functools
 from typing import Any, Self
 
 import keras
 
 from ut_keras import hparam_schema
 from ut_keras.data.features import FeatureSpec
-from ut_keras.models import fitted_model
+from ut_keras.models import fitted_model, weight_files
 from ut_keras.models.freezing import freeze, frozen
 
 
@@ -93,6 +94,13 @@ class KerasModel(fitted_model.FittedModel):
                 )
             input_signature = self.input_signature()
         super().export(filepath, format=format, input_signature=input_signature, **kwargs)
+
+    @functools.wraps(keras.Model.load_weights)
+    def load_weights(self, filepath: Any, skip_mismatch: bool = False, **kwargs: Any) -> None:
+        # Keras ignores weights in the file that this model lacks.
+        if not skip_mismatch and not kwargs:
+            weight_files.check(filepath, len(self.weights), self.save_weights)
+        super().load_weights(filepath, skip_mismatch=skip_mismatch, **kwargs)
 
     def quantize(self, mode: Any = None, **kwargs: Any) -> None:
         """Raise NotImplementedError, because Keras would skip every layer of this library.

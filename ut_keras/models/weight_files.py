@@ -1,0 +1,72 @@
+"""Check that a file of weights contains no weights that a model lacks, for `load_weights`.
+
+Keras loads the weights that a model has, and ignores all others in the file. So a model with two
+layers would load the file of a model with three layers without an error.
+"""
+
+import io
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import h5py
+
+_WEIGHTS = "model.weights.h5"  # the weights in a .keras file
+_OPTIMIZER = "optimizer/"  # a model may have another optimizer, or none
+_MOST_NAMES = 3  # maximum number of weights in an error message
+
+
+def check(path: str | os.PathLike[str], number: int, save: Callable[[str], None]) -> None:
+    """Check a file before `load_weights` reads it.
+
+    The function ignores the weights of the optimizer. It also ignores files that are not HDF5, and
+    files that are not on this machine.
+
+    Args:
+        path: the argument of `load_weights`.
+        number: int. The number of weights of the model.
+        save: function that writes the weights of the model to a file. The function `check` calls it
+            only if the file contains more than `number` weights.
+
+    Raises:
+        ValueError: if the file contains weights that the model would not save.
+    """
+    path = os.fspath(path)
+    found = _names(path)
+    if len(found) <= number:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        own = os.path.join(folder, _WEIGHTS)
+        save(own)
+        unknown = sorted(found - _names(own))
+    if unknown:
+        raise ValueError(
+            f"{path} must contain only weights that the model has. To load the weights that the "
+            "model has, and ignore all others, set skip_mismatch=True. "
+            f"Received: {', '.join(unknown[:_MOST_NAMES])} ({len(unknown)} are unknown)."
+        )
+
+
+def _names(path):
+    """Return the names of the weights in a file, without those of the optimizer."""
+    file: Any = path
+    if not os.path.isfile(path):
+        return set()
+    if path.endswith(".keras"):
+        with zipfile.ZipFile(path) as archive:
+            if _WEIGHTS not in archive.namelist():
+                return set()
+            file = io.BytesIO(archive.read(_WEIGHTS))
+    elif not path.endswith("weights.h5"):
+        return set()
+    names: set[str] = set()
+
+    def add(name, entry):
+        if isinstance(entry, h5py.Dataset) and not name.startswith(_OPTIMIZER):
+            names.add(name)
+
+    with h5py.File(file, "r") as opened:
+        opened.visititems(add)
+    return names
