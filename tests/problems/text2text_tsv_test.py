@@ -126,6 +126,11 @@ def test_rebuilt_vocabulary_is_rejected_for_older_records(tmp_path):
     # The line ends may change, but not the subwords.
     vocabulary.write_bytes(former.replace(b"\n", b"\r\n"))
     problem.dataset("train", tmp_path / "data", HPARAMS)
+    vocabulary.write_bytes(former.removesuffix(b"\n"))
+    problem.dataset("train", tmp_path / "data", HPARAMS)
+    vocabulary.write_bytes(former + b"'new'\n")
+    with pytest.raises(DataError, match=f"{VOCAB} .* Received: another"):
+        problem.dataset("train", tmp_path / "data", HPARAMS)
     first, second, *others = former.splitlines()[2:]
     swapped = [*former.splitlines()[:2], second, first, *others]
     vocabulary.write_bytes(b"\n".join([*swapped, b""]))

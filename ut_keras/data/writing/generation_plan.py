@@ -278,14 +278,24 @@ def check_counts(files: Sequence[str], counts: Sequence[int], is_one_each: bool)
 
 def side_file_digests(data_dir: str, names: Iterable[str]) -> dict[str, str]:
     """Return {name: digest} for the side files that exist. The kind of line ends has no effect."""
-    digests = {}
+    return {name: digests[0] for name, digests in _accepted_digests(data_dir, names).items()}
+
+
+def _accepted_digests(data_dir, names):
+    """Return {name: digests} for the side files that exist.
+
+    The first digest is that of the file. The others are those of files that differ only in the last
+    line end, which text editors add or remove.
+    """
+    accepted = {}
     for name in names:
         path = os.path.join(data_dir, name)
         if os.path.isfile(path):
             with file_error.named(path), open(path, "rb") as file:
                 content = file.read().replace(b"\r\n", b"\n")
-            digests[name] = hashlib.sha256(content).hexdigest()
-    return digests
+            contents = (content, content.removesuffix(b"\n"), content + b"\n")
+            accepted[name] = [hashlib.sha256(each).hexdigest() for each in contents]
+    return accepted
 
 
 def check_side_files(
@@ -304,19 +314,19 @@ def check_side_files(
     Raises:
         DataError: if a side file differs.
     """
-    digests = side_file_digests(data_dir, names)
+    accepted = _accepted_digests(data_dir, names)
     for split in splits:
         path = origin_path(data_dir, filename, split)
         expected = (json_file.read_own(path, KEYS) or {}).get("side_files")
         if not isinstance(expected, dict) or not tfrecords.exist(data_dir, filename, split):
             continue
-        for name, digest in digests.items():
-            if expected.get(name, digest) != digest:
+        for name, digests in accepted.items():
+            if expected.get(name, digests[0]) not in digests:
                 raise DataError(
                     f"{name} in {data_dir!r} must be the file with which {filename}-{split}-* were "
                     f"made, sha256 {str(expected[name])[:8]}…. Received: another file, sha256 "
-                    f"{digest[:8]}…. Restore the former file, or remove {filename}-{split}-* to "
-                    f"generate them again. If the file was changed on purpose, remove {path}."
+                    f"{digests[0][:8]}…. Restore the former file, or remove {filename}-{split}-* "
+                    f"to generate them again. If the file was changed on purpose, remove {path}."
                 )
 
 
@@ -373,7 +383,7 @@ def side_file_notes(
     if not is_more or not isinstance(former, dict):
         return []
     kept = [
-        n for n, digest in side_file_digests(data_dir, names).items() if former.get(n) == digest
+        n for n, digests in _accepted_digests(data_dir, names).items() if former.get(n) in digests
     ]
     if not kept:
         return []
