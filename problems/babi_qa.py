@@ -77,7 +77,7 @@ import os
 import random
 from typing import Any
 
-from ut_keras.data import features
+from ut_keras.data import features, tfrecords
 from ut_keras.errors import DataError
 from ut_keras.files import json_file
 from ut_keras.problems import babi_files, problem, text_problems
@@ -252,7 +252,6 @@ class BabiQaSentence(_BabiProblem):
         return {**records, "inputs": tf.ragged.boolean_mask(rows, tf.reduce_any(rows != 0, axis=2))}
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        super().prepare(data_dir, tmp_dir)
         examples = self._all_examples(tmp_dir)
         sentences = {sentence for example in examples for sentence in self._story(example)}
         metadata = {
@@ -260,7 +259,17 @@ class BabiQaSentence(_BabiProblem):
             "max_sentence_length": max((len(some.split()) for some in sentences), default=0),
             "max_question_length": max(len(example.question.split()) for example in examples),
         }
-        json_file.write(os.path.join(data_dir, self.metadata_filename), metadata, indent=None)
+        path = os.path.join(data_dir, self.metadata_filename)
+        if any(tfrecords.exist(data_dir, self.filename, split) for split in self.splits):
+            existing = json_file.read(path, DataError) if os.path.exists(path) else metadata
+            if any(existing.get(name) != metadata[name] for name in metadata):
+                raise DataError(
+                    f"{path} must be {metadata}, the lengths of the stories in tmp_dir={tmp_dir!r}."
+                    f" Received: {existing}, the lengths in the existing records. Use the former "
+                    f"files of bAbI, or remove {self.filename}-* to generate them again."
+                )
+        super().prepare(data_dir, tmp_dir)
+        json_file.write(path, metadata, indent=None)
 
     def generate_encoded_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
