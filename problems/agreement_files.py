@@ -140,7 +140,8 @@ def read_sentences(tmp_dir: str | None) -> Iterator[str]:
 def read_split(tmp_dir: str | None, split: str) -> Iterator[Example]:
     """Yield the `Example`s of T2T's "train", "dev" or "test" in the order of the table."""
     path = table_path(tmp_dir)
-    for row, number in zip(_read_table(path), _split_of_rows(path), strict=True):
+    splits = _split_of_rows(raw_text.version(path))
+    for row, number in zip(_read_table(path), splits, strict=True):
         if number == _SPLITS.index(split):
             words = row["sentence"].split()
             verb_index = int(row["verb_index"]) - 1  # the table counts words from 1
@@ -149,13 +150,14 @@ def read_split(tmp_dir: str | None, split: str) -> Iterator[Example]:
 
 
 @functools.lru_cache(maxsize=1)
-def _split_of_rows(path):
+def _split_of_rows(version):
     """Return T2T's split of each row of the table as a byte: 0 train, 1 dev, 2 test, 3 none.
 
     The rows are shuffled with seed 1 and Python 3's generator. The first 9 % are the train split,
     and the next 1 % are the dev split. Another row is in the test split if all nouns between
     subject and verb are attractors.
     """
+    path, *_ = version
     is_test = [row["n_intervening"] == row["n_diff_intervening"] for row in _read_table(path)]
     order = list(range(len(is_test)))
     random.Random(1).shuffle(order)

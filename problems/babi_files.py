@@ -21,6 +21,7 @@ from ut_keras.data import contract
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.files import unpacking
+from ut_keras.problems import raw_text
 from ut_keras.text import text_lines, tokenizer
 
 _FOLDER = "tasks_1-20_v1-2"
@@ -80,17 +81,24 @@ def read_examples(
         return [e for e in whole if (e.number % _HELD_OUT_EVERY == 0) == (mode == "valid")]
     return [
         Example(task, story, question, answer, number)
-        for task, stories in zip(tasks, _parsed(tmp_dir, names), strict=True)
+        for task, stories in zip(tasks, _stories(tmp_dir, names), strict=True)
         for number, questions in enumerate(stories, start=1)
         for story, question, answer in questions
     ]
 
 
+def _stories(tmp_dir, names):
+    """Return the stories of each file."""
+    paths = [*_archives(tmp_dir), *(os.path.join(tmp_dir or "", name) for name in names)]
+    return _parsed(tmp_dir, names, tuple(map(raw_text.version, paths)))
+
+
 @functools.lru_cache(maxsize=4)
-def _parsed(tmp_dir, names):
+def _parsed(tmp_dir, names, versions):
     """Return the stories of each file.
 
-    The function is cached, because data generation repeats the call.
+    The function is cached, because data generation repeats the call. `versions` changes if the
+    files change.
     """
     texts = _read_files(tmp_dir, names)
     if not texts and not _archives(tmp_dir):

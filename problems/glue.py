@@ -302,16 +302,16 @@ class _MSRParaphraseCorpus(LabelledTables):
         return _mrpc_path("test" if split == "test" else "train", tmp_dir)
 
     def samples(self, row: list[str], split: str, tmp_dir: str | None) -> Iterator[dict[str, Any]]:
-        is_dev = tuple(row[1:3]) in _dev_ids(tmp_dir)
+        is_dev = tuple(row[1:3]) in _dev_ids(raw_text.version(_mrpc_path("dev", tmp_dir)))
         if is_dev == (split == "dev"):
             yield from super().samples(row, split, tmp_dir)
 
 
 @functools.lru_cache(maxsize=1)
-def _dev_ids(tmp_dir):
+def _dev_ids(version):
     """Return the rows of the train table that form the dev split, as pairs of ids."""
-    lines = raw_text.read_lines(_mrpc_path("dev", tmp_dir))
-    return {tuple(line.split("\t")) for line in lines}
+    path, *_ = version
+    return {tuple(line.split("\t")) for line in raw_text.read_lines(path)}
 
 
 def _mrpc_path(split, tmp_dir):

@@ -46,7 +46,10 @@ class LanguagemodelLm1b32k(text_problems.Text2SelfProblem):
     max_samples_for_vocab = 63_000
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
-        words = _words(tmp_dir)
+        path = os.path.join(tmp_dir or "", f"{_WORDS.name}.en")  # the name of the file in T2T
+        if not os.path.exists(path):
+            path = download.fetch(tmp_dir, _WORDS)
+        words = _words(raw_text.version(path))
         for name in _FILES[split]:
             for line in raw_text.read_lines(raw_text.find(tmp_dir, _CORPUS, name)):
                 text = " ".join(word if word in words else "UNK" for word in line.split())
@@ -54,11 +57,9 @@ class LanguagemodelLm1b32k(text_problems.Text2SelfProblem):
 
 
 @functools.lru_cache(maxsize=1)
-def _words(tmp_dir):
+def _words(version):
     """Return the published vocabulary."""
-    path = os.path.join(tmp_dir or "", f"{_WORDS.name}.en")  # the name of the file in T2T
-    if not os.path.exists(path):
-        path = download.fetch(tmp_dir, _WORDS)
+    path, *_ = version
     return frozenset(raw_text.read_lines(path))
 
 

@@ -163,6 +163,18 @@ def with_text(lines: Iterable[str], path: str) -> Iterator[str]:
         raise DataError(f"{path} must contain lines of text. Received: {_empty(path)}.")
 
 
+def version(path: str | None) -> tuple[str, int, int] | None:
+    """Return values that change if a file changes. A function that caches its content needs them.
+
+    The return value is None if the file does not exist.
+    """
+    try:
+        status = os.stat(path or "")
+    except OSError:
+        return None
+    return path or "", status.st_size, status.st_mtime_ns
+
+
 def read_json_list(path: str, key: str) -> list[Any]:
     """Return the list under `key` in the JSON object that a file contains.
 

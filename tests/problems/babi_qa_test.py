@@ -249,6 +249,35 @@ def test_files_are_read_from_unpacked_folder(tmp_path):
     assert generate("babi_qa_sentence_single_task7_1k", tmp_path)[1] == {"train": 3, "dev": 1}
 
 
+def test_changed_files_are_read_again(tmp_path):
+    """A notebook may correct the files and generate the data again in the same process."""
+    write_archive(tmp_path)
+    read = lambda: babi_files.read_examples(str(tmp_path), "en", (1,), "train")  # noqa: E731
+    assert [example.answer for example in read()] == ["bathroom", "milkfootball", "kitchen"]
+    write_archive(tmp_path, train=TRAIN.replace("bathroom\t", "garden\t"))
+    assert read()[0].answer == "garden"
+
+
+def test_other_stories_keep_the_lengths_of_existing_records(tmp_path):
+    write_archive(tmp_path)
+    name = "babi_qa_sentence_single_task1_1k"
+    problem, _ = generate(name, tmp_path)
+    metadata = tmp_path / "data" / problem.metadata_filename
+    former = metadata.read_bytes()
+    os.remove(tfrecords.find(tmp_path / "data", problem.filename, "dev")[0])
+    os.remove(tmp_path / "data" / problem.vocab_filename)
+    write_archive(
+        tmp_path, train=TRAIN.replace("Sandra slept", "Sandra slept for more than eight hours")
+    )
+    message = (
+        "meta_data.json must be .*'max_sentence_length': 8.* Received: .*'max_sentence_length': 7"
+    )
+    with pytest.raises(DataError, match=message):
+        generate(name, tmp_path)
+    assert metadata.read_bytes() == former
+    assert not (tmp_path / "data" / problem.vocab_filename).exists()
+
+
 def assert_data_error(pattern, name, tmp_path):
     with pytest.raises(DataError, match=pattern) as error:
         generate(name, tmp_path)

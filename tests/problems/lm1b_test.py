@@ -50,6 +50,15 @@ def test_unknown_words_become_unk(raw_dir):
     assert list(problem.feature_metrics(str(raw_dir / "data"))) == ["per_word_perplexity"]
 
 
+def test_changed_vocabulary_is_read_again(raw_dir):
+    problem = problems.get("languagemodel_lm1b8k")
+    read = lambda: [s["targets"] for s in problem.generate_samples("dev", "", str(raw_dir), 0)]  # noqa: E731
+    assert read() == [SENTENCE, "A UNK ."]
+    path = raw_dir / "vocab-2016-09-10.txt.en"
+    path.write_text(path.read_text() + "\nZyzzyva")
+    assert read() == [SENTENCE, "A Zyzzyva ."]
+
+
 def test_packed_characters(raw_dir):
     problem, counts = generate("languagemodel_lm1b_characters_packed", raw_dir)
     assert problem.max_length == 1024
