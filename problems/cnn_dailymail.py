@@ -18,7 +18,6 @@ References: Hermann et al. 2015; See et al. 2017.
 
 import hashlib
 import os
-import string
 from collections.abc import Iterator
 
 from ut_keras.data.writing import download
@@ -91,7 +90,7 @@ def _read(path):
     article: list[str] = []
     highlights: list[str] = []
     reads_highlights = False
-    lines = (line.strip(string.whitespace) for line in text_lines.lines(path))
+    lines = (line.strip(raw_text.ASCII_SPACES) for line in text_lines.lines(path))
     for line in filter(None, lines):
         if line.startswith("@highlight"):
             reads_highlights = True

@@ -70,7 +70,8 @@ class LabelledTables(raw_text.FromArchive, text_problems.TextConcat2ClassProblem
     ) -> Iterator[dict[str, Any]]:
         path = self.path(split, tmp_dir)
         most = self.num_columns
-        for number, line in enumerate(raw_text.read_lines(path), start=1):
+        lines = raw_text.read_lines(path, raw_text.ASCII_SPACES)
+        for number, line in enumerate(lines, start=1):
             row = line.split("\t")
             if number == 1 and self.has_header:
                 most = len(row) if len(row) > max(self.text_columns) else None

@@ -83,7 +83,7 @@ class MathDeepmindAll(text_problems.Text2TextProblem):
             folders = ("mathematics_dataset-v1.0", "v1.0", "*v1.0")
             patterns = (f"{folder}/{level}/*.txt" for folder in folders)
             for path in raw_text.find_all(tmp_dir, _DEEPMIND, *patterns):
-                lines = list(raw_text.read_lines(path))
+                lines = list(raw_text.read_lines(path, raw_text.ASCII_SPACES))
                 # An empty line is a question or an answer, as in T2T, unless it only ends the file.
                 while lines and not lines[-1] and (len(lines) % 2 or not lines[-2]):
                     lines.pop()

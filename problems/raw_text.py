@@ -13,6 +13,7 @@ import glob
 import os
 import re
 import reprlib
+import string
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ from ut_keras.errors import DataError
 from ut_keras.files import json_file, unpacking
 from ut_keras.problems import problem
 from ut_keras.text import text_lines
+
+ASCII_SPACES = string.whitespace
 
 
 class FromArchive(problem.Problem):
@@ -139,13 +142,18 @@ def is_available(tmp_dir: str | None, archive: download.RawFile, *names: str) ->
     return archive_is_there and not os.path.isdir(_target(tmp_dir, archive))
 
 
-def read_lines(path: str) -> Iterator[str]:
+def read_lines(path: str, stripped: str | None = None) -> Iterator[str]:
     """Yield the lines of a text or `.gz` file without surrounding white space.
+
+    Args:
+        path: str. The file.
+        stripped: str. The characters to remove. T2T removes only `ASCII_SPACES` where it reads
+            bytes. None means all white space, which includes the no-break space.
 
     Raises:
         DataError: if a line is not UTF-8, or if the file is incomplete or contains no text.
     """
-    return map(str.strip, with_text(text_lines.lines(path), path))
+    return (line.strip(stripped) for line in with_text(text_lines.lines(path), path))
 
 
 def with_text(lines: Iterable[str], path: str) -> Iterator[str]:

@@ -203,6 +203,12 @@ def test_common_file_name_is_not_read(tmp_path):
     assert archives.generate(name, tmp_path / "other")[1] == expected
 
 
+def test_no_break_spaces_around_a_text_are_kept_as_in_t2t(tmp_path):
+    tables = _tables("CoLA", "", *_both("gj04\t1\t\t\xa0{0}\xa0 \n"))
+    archives.write(tmp_path / "CoLA.zip", tables)
+    assert _samples(problems.get("cola"), "dev", tmp_path) == [(("\xa0dev\xa0",), "acceptable")]
+
+
 def test_names_of_classes_can_be_numbers():
     class Stars(glue.LabelledTables):
         class_labels = ("1", "2", "3")
