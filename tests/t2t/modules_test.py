@@ -4,7 +4,8 @@ import re
 import pytest
 
 from tests.problems import ptb_test
-from ut_keras import problems
+from ut_keras import hparams, problems
+from ut_keras.errors import DataError
 from ut_keras.problems import problem as problem_lib
 from ut_keras.t2t import adapted_problem, missing, modules, registry, text_problems
 from ut_keras.t2t.missing import Missing
@@ -184,6 +185,59 @@ def test_derived_problem_has_built_in_samples(tmp_path):
     ]
     texts = problem.generate_text_for_vocab(str(tmp_path), str(tmp_path))
     assert sorted(texts) == ["train neg", "train pos"]
+
+
+@pytest.mark.parametrize(
+    ("module", "base", "hook"),
+    [
+        ("translate_ende", "TranslateEndeWmt8k", "additional_training_datasets"),
+        ("wiki_lm", "LanguagemodelEnWiki32k", "train_names_ids"),
+        ("imdb", "SentimentIMDB", "doc_generator"),
+        ("cola", "Cola", "_maybe_download_corpora"),
+    ],
+)
+def test_hook_of_t2ts_class_that_is_not_called_raises(module, base, hook, registries):
+    """Without the error, the package would train on the data of T2T's problem."""
+    theirs = getattr(modules.find(f"data_generators.{module}"), base)
+    registry.register_problem(type("MineWithHook", (theirs,), {hook: ["mine"]}))
+    with pytest.raises(
+        DataError, match=f"MineWithHook must override generate_samples and not {hook}"
+    ):
+        problems.get("mine_with_hook")
+    own = {"generate_samples": lambda self, data_dir, tmp_dir, split: []}
+    registry.register_problem(type("MineWithSamples", (theirs,), {hook: ["mine"], **own}))
+    problems.get("mine_with_samples")
+
+
+def test_own_samples_of_one_pass_are_divided_as_in_t2t():
+    """Otherwise the dev split would contain the samples of the train split."""
+    theirs = modules.find(
+        "data_generators.algorithmic_math_two_variables"
+    ).AlgorithmicMathTwoVariables
+    own = {"generate_samples": lambda self, data_dir, tmp_dir, split: []}
+    assert theirs().is_generate_per_split
+    assert not type("Mine", (theirs,), own)().is_generate_per_split
+
+
+def test_derived_problem_limits_the_samples_for_the_vocabulary(tmp_path):
+    (tmp_path / "enwiki_train.txt").write_text(("a b " * 900 + "\n") * 6)
+    theirs = modules.find("data_generators.wiki_lm").LanguagemodelEnWiki32k
+    mine = type("Mine", (theirs,), {"max_samples_for_vocab": 2})()
+    assert len(list(mine.generate_text_for_vocab("", str(tmp_path)))) == 2
+    mine._max_cases = 1
+    assert len(list(mine.generate_text_for_vocab("", str(tmp_path)))) == 1
+    assert len(list(theirs().generate_text_for_vocab("", str(tmp_path)))) == 5
+
+
+def test_derived_problem_has_the_maximum_length_of_its_base(registries):
+    """Otherwise training drops the long examples for which T2T's problem is made."""
+    theirs = modules.find("data_generators.wikitext103").LanguagemodelWikitext103L4k
+    registry.register_problem(type("MyL4k", (theirs,), {}))
+    hp = hparams.get("transformer_tiny")
+    assert problems.get("my_l4k").with_hparams(hp, "train").max_length == 4096
+    packed = modules.find("data_generators.lm1b").LanguagemodelLm1b32kPacked
+    registry.register_problem(type("MyPacked", (packed,), {"packed_length": 64}))
+    assert problems.get("my_packed").with_hparams(hp, "train").max_length == 64
 
 
 def test_derived_problem_can_replace_its_base(monkeypatch):

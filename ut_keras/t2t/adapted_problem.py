@@ -119,8 +119,9 @@ class Adapted(problem.Problem):
     @property
     def max_length(self) -> int | None:  # type: ignore[override]
         chopped = isinstance(self.t2t, text_problems.ChoppedTextProblem)
+        has_own = chopped or getattr(self.t2t, "own_max_length", None)
         if self._run_hparams is None or (
-            overridden.is_unchanged(self.t2t, "max_length") and not chopped
+            overridden.is_unchanged(self.t2t, "max_length") and not has_own
         ):
             return getattr(self.t2t, "packed_length", None)
         longest = self.t2t.max_length(t2t_hparam.from_dataclass(self._run_hparams))

@@ -85,6 +85,8 @@ def check(t2t: problem.Problem) -> None:
     for name, reason in _IGNORED.items():
         if not is_unchanged(t2t, name):
             missing.print_once(f"note: {name} of {class_name} has no effect here: {reason}")
+    if hasattr(t2t, "check_hooks"):  # the class derives from a built-in problem
+        t2t.check_hooks()
     contract.check(t2t, contract.T2T_PROBLEM_FIELDS)
     _check_vocabulary(t2t)
 

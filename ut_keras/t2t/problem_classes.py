@@ -10,12 +10,14 @@ The base classes use the built-in problems of ut_keras. As in T2T, the name of a
 registered name of the built-in problem in CamelCase.
 """
 
+import copy
 import functools
 import os
 from collections.abc import Iterable
 from typing import Any
 
 from ut_keras import problems
+from ut_keras.errors import DataError
 from ut_keras.problems import text_problems as built_in_text
 from ut_keras.problems import translate as our_translate
 from ut_keras.problems.problem import DEFAULT_SEED, REGISTRY, Problem, Samples
@@ -30,6 +32,42 @@ _BASES = {
     built_in_text.Text2ClassProblem: text_problems.Text2ClassProblem,
     built_in_text.TextConcat2ClassProblem: text_problems.TextConcat2ClassProblem,
     our_translate.TranslateProblem: translate.TranslateProblem,
+}
+# Beginning of the name of a built-in problem -> further methods and attributes of T2T's classes, on
+# which their samples depend. The built-in problem does not read them.
+_HOOKS = {
+    (
+        "cola",
+        "multi_nli",
+        "question_nli",
+        "quora_",
+        "rte",
+        "sci_tail",
+        "stanford_nli",
+        "winograd_",
+    ): (
+        *("example_generator", "_maybe_download_corpora", "_COLA_URL", "_QNLI_URL", "_QQP_URL"),
+        *("_RTE_URL", "_SCITAIL_URL", "_SNLI_URL", "_WNLI_URL"),
+    ),
+    "lambada_": ("control_set", "use_control_set", "vocab_size"),
+    "languagemodel_": (
+        *("combine_characters_threshold", "train_names_ids", "eval_names_ids", "test_names_ids"),
+        "sequence_length",
+    ),
+    "msr_paraphrase_": (
+        *("example_generator", "_maybe_download_corpora", "DATA_DIR", "DEV_IDS", "MRPC_TRAIN"),
+        "MRPC_TEST",
+    ),
+    "paraphrase_generation_": ("bidirectional", "prepare_data", "_get_captions", "_maybe_download"),
+    "program_search_": (
+        *("DATA_URLS", "maybe_download_dataset", "_parse_json_to_dict"),
+        "_flatten_target_programs",
+    ),
+    "sentiment_sst_": ("example_generator", "_maybe_download_corpora", "_SST2_URL"),
+    ("sentiment_imdb", "sentiment_yelp"): ("doc_generator", "URL"),
+    "style_transfer_": ("dataset_url", "source", "target", "source_target_paths"),
+    "translate_": ("additional_training_datasets", "use_small_dataset"),
+    "wsj_parsing": ("TRAIN_FILES", "TRAIN_FILES_TREE", "EVAL_FILES_TREE"),
 }
 
 
@@ -64,7 +102,29 @@ class _BuiltInProblem:
     """A built-in problem with T2T's methods, which a package's class may override."""
 
     _built_in: Any
-    is_generate_per_split = True
+
+    def check_hooks(self) -> None:
+        """Check that the package does not override what the built-in problem does not read.
+
+        Raises:
+            DataError: if the package overrides such a method or attribute of T2T's class, and
+                neither generate_samples nor source_data_files.
+        """
+        if not overridden.is_unchanged(self, "generate_samples", "source_data_files"):
+            return
+        names = [names for start, names in _HOOKS.items() if self._built_in.name.startswith(start)]
+        for name in (name for some in names for name in some):
+            if not overridden.is_unchanged(self, name):
+                raise DataError(
+                    f"{type(self).__name__} must override generate_samples and not {name}. "
+                    f"Received: an override of {name}, which is not called here."
+                )
+
+    @property
+    def is_generate_per_split(self) -> bool:
+        # In T2T, the samples of all splits of this problem come from one pass.
+        is_one_pass = self._built_in.name == "algorithmic_math_two_variables"
+        return not is_one_pass or overridden.is_unchanged(self, "generate_samples")
 
     @property
     def dataset_splits(self) -> list[dict[str, Any]]:
@@ -109,7 +169,22 @@ class _BuiltInProblem:
             sources.append("generate_samples")
         if not overridden.is_unchanged(self, *sources):
             return super().generate_text_for_vocab(data_dir, tmp_dir)  # type: ignore[misc]
-        return self._built_in.texts_for_vocab(data_dir, tmp_dir)
+        t2t: Any = self
+        built_in = copy.copy(self._built_in)
+        built_in.max_samples_for_vocab = t2t.max_samples_for_vocab
+        built_in._max_cases = t2t._max_cases
+        return built_in.texts_for_vocab(data_dir, tmp_dir)
+
+    @property
+    def own_max_length(self) -> int | None:
+        """The maximum length that T2T's class has instead of the one in the hparams, or None."""
+        t2t: Any = self
+        return None if t2t.packed_length else self._built_in.max_length
+
+    def max_length(self, model_hparams: hparam.HParams) -> int:
+        if self.own_max_length:
+            return model_hparams.split_to_length or self.own_max_length
+        return super().max_length(model_hparams)  # type: ignore[misc]
 
     def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:
         super().hparams(defaults, model_hparams)  # type: ignore[misc]
