@@ -229,6 +229,12 @@ def test_derived_problem_limits_the_samples_for_the_vocabulary(tmp_path):
     assert len(list(theirs().generate_text_for_vocab("", str(tmp_path)))) == 5
 
 
+def test_problem_whose_classes_are_words_cannot_be_derived_from():
+    """A derived class would learn the word and EOS instead of a class."""
+    with pytest.raises(Missing, match="LambadaRc,.* use ut_keras.problems.lambada"):
+        modules.find("data_generators.lambada").LambadaRc()
+
+
 def test_derived_problem_has_the_maximum_length_of_its_base(registries):
     """Otherwise training drops the long examples for which T2T's problem is made."""
     theirs = modules.find("data_generators.wikitext103").LanguagemodelWikitext103L4k
