@@ -74,6 +74,41 @@ def test_chopped_text_that_is_not_utf8_raises(make, tmp_path):
         make(_CHOPPED.format(folder=tmp_path))
 
 
+def test_distributed_problem_reads_the_files_of_each_split(make):
+    problem = make(
+        """
+@registry.register_problem
+class Spread(text_problems.DistributedText2TextProblem):
+    vocab_type = text_problems.VocabType.CHARACTER
+    def input_files(self, dataset_split="train"):
+        return [f"{dataset_split} {number}" for number in range(100)]
+    def generate_samples(self, data_dir, tmp_dir, dataset_split, input_files):
+        for name in input_files:
+            yield {"inputs": name, "targets": dataset_split}
+""",
+        name="spread",
+    )
+    assert problem.num_shards("train") == 100 and len(make.records(problem, "dev")) == 100
+    problem.t2t.num_output_shards = {"train": 0, "eval": 3}  # as in older versions of T2T
+    assert problem.t2t.dataset_splits == [{"split": "eval", "shards": 3}]
+
+
+def test_tokens_of_generate_vocab_are_used(make, tmp_path):
+    (tmp_path / "tmp").mkdir()
+    for name in ("inputs.train", "targets.train", "inputs.eval", "targets.eval"):
+        (tmp_path / "tmp" / f"{name}.txt").write_text("b a\n")
+    problem = make(
+        """
+@registry.register_problem
+class Words(text_problems.Text2textTmpdirTokens):
+    def _generate_vocab(self, tmp_dir):
+        return text_encoder.TokenTextEncoder(None, vocab_list=["a", "b", self.oov_token])
+""",
+        name="words",
+    )
+    assert make.records(problem, "dev")[0]["inputs"] == [3, 2, 1]
+
+
 def test_unused_context_is_dropped_with_note(make, capsys):
     problem = make(_CONTEXT)
     assert set(problem.feature_specs(make.data_dir)) == {"inputs", "targets"}

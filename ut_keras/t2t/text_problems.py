@@ -382,12 +382,14 @@ class DistributedText2TextProblem(Text2TextProblem):
     """A text-to-text problem whose `generate_samples` also gets the raw files of a split."""
 
     input_files: Any = problem.RequiredAttribute()  # (dataset_split="train") -> list[str]
-    num_output_shards: Any = problem.RequiredAttribute()  # {split: int}
+    num_output_shards: Any = None  # {split: int} in older versions of T2T
     is_generate_per_split = True
 
     @property
     def dataset_splits(self) -> list[dict[str, Any]]:
         shards = self.num_output_shards
+        if not isinstance(shards, dict):
+            return super().dataset_splits
         return [{"split": split, "shards": shards[split]} for split in shards if shards[split]]
 
     def samples_of(self, data_dir: str, tmp_dir: str | None, dataset_split: str) -> Samples:
@@ -418,10 +420,12 @@ class Text2textTmpdirTokens(Text2textTmpdir):
     vocab_type = VocabType.TOKEN
     oov_token = "<UNK>"
 
+    def _generate_vocab(self, tmp_dir: str | None) -> text_encoder.TokenTextEncoder:
+        lines = text_files.txt_line_iterator(os.path.join(tmp_dir or "", "vocab.txt"))
+        return text_encoder.TokenTextEncoder(None, vocab_list=[self.oov_token, *lines])
+
     def generate_samples(self, data_dir: str, tmp_dir: str | None, dataset_split: str) -> Samples:
         path = os.path.join(data_dir, self.vocab_filename)
         if not os.path.exists(path):
-            lines = text_files.txt_line_iterator(os.path.join(tmp_dir or "", "vocab.txt"))
-            words = [self.oov_token, *lines]
-            store_new(text_encoder.TokenTextEncoder(None, vocab_list=words), path)
+            store_new(self._generate_vocab(tmp_dir), path)
         return super().generate_samples(data_dir, tmp_dir, dataset_split)
