@@ -30,6 +30,17 @@ def test_invalid_utf8_is_reported_with_its_line(tmp_path):
         text_lines.read(str(tmp_path / "text"))
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-be"])
+def test_utf16_without_a_byte_order_mark_raises(tmp_path, encoding):
+    """These bytes are valid UTF-8, so the text would have a 0 after each letter."""
+    path = tmp_path / "text"
+    path.write_bytes("A cafe.\tEin Text.\n".encode(encoding))
+    with pytest.raises(DataError, match=r"UTF-8.*text, line 1: .* bytes are 0, as in UTF-16"):
+        text_lines.read(str(path))
+    path.write_bytes(b"one \0 and two\n\0\n")
+    assert text_lines.read(str(path)) == ["one \0 and two", "\0"]
+
+
 def test_one_line_replaces_line_breaks():
     assert text_lines.one_line("a\nb\r\nc\rd e") == "a b c d e"
     assert text_lines.one_line("ä \ud800") == "ä ?"  # half of a surrogate pair

@@ -51,8 +51,8 @@ def lines(path: str) -> Iterator[str]:
     The last line may end without a line break.
 
     Raises:
-        DataError: if a line is not UTF-8 or is too long; the message names the line. See `opened`
-            for further reasons.
+        DataError: if a line is not UTF-8 or is too long; the message names the line. The first line
+            must not be UTF-16. See `opened` for further reasons.
         OSError: if the file cannot be read.
     """
     with opened(path) as file:
@@ -63,7 +63,14 @@ def lines(path: str) -> Iterator[str]:
                     f"A line must have at most {_MAX_LINE_BYTES} bytes. Received: a longer "
                     f"one, {path}, line {number}."
                 )
-            line = line if number > 1 else line.removeprefix(codecs.BOM_UTF8)
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
+                # In UTF-16 without a byte order mark, English text is valid UTF-8.
+                if 3 * line.count(0) > len(line):
+                    raise DataError(
+                        f"Text must be UTF-8. Received: {path}, line 1: {line.count(0)} of "
+                        f"{len(line)} bytes are 0, as in UTF-16 and UTF-32."
+                    )
             try:
                 text = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
             except UnicodeDecodeError as error:
