@@ -21,6 +21,10 @@ _TERMS = {
     "train_steps": 100,
     "moving_average_decay": 0.0,
     "hparams": {},
+    "eval_split": "dev",
+    "eval_data": "1 file",
+    "eval_steps": 100,
+    "decode_hparams": "the default",
 }
 _RECORD = {"random_seed": 3, "trained_with": _TERMS}
 
@@ -37,6 +41,22 @@ _RECORD = {"random_seed": 3, "trained_with": _TERMS}
         ({"moving_average_decay": 0.9}, "moving_average_decay changed from 0.0 to 0.9"),
         ({"batch_size": 64}, "the batch_size of all replicas together changed from 32 to 64"),
         ({"random_seed": 4}, "random_seed changed from 3 to 4"),
+        (
+            {"eval_data": "2 files"},
+            "the evaluation data changed from 1 file to 2 files, so the results are not comparable "
+            "with those of earlier evaluations",
+        ),
+        (
+            {"eval_steps": 1},
+            "eval_steps changed from 100 to 1, so the results are not comparable with those of "
+            "earlier evaluations",
+        ),
+        (
+            {"decode_hparams": "beam_size=1"},
+            "decode_hparams changed from the default to beam_size=1, so the results are not "
+            "comparable with those of earlier evaluations",
+        ),
+        ({"eval_split": "test", "eval_data": "2 files"}, None),
         (
             {"train_steps": 200},
             "train_steps changed from 100 to 200, and constant*linear_decay depends on it",

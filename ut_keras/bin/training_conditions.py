@@ -32,9 +32,12 @@ _PER_WORKER_FLAGS = frozenset(
 )
 _LABELS = {
     "train_data": "the training data",
+    "eval_data": "the evaluation data",
     "num_replicas": "the number of replicas",
     "batch_size": "the batch_size of all replicas together",
 }
+_OF_EVALUATIONS = ("eval_data", "eval_steps", "decode_hparams")
+_NOT_COMPARABLE = ", so the results are not comparable with those of earlier evaluations"
 _SAME_BATCHES = (
     ". Because of --global_batch_size, the batches, their order and (up to rounding) the updates "
     "stay the same; dropout samples other masks"
@@ -56,7 +59,21 @@ def describe(setup: Any, num_replicas: int) -> dict[str, Any]:
         "train_steps": setup.args.train_steps,
         "moving_average_decay": setup.args.moving_average_decay,
         "hparams": hparam_changes.non_defaults(setup.hp),
+        **(_of_evaluations(setup) if setup.schedule != "train" else {}),
     }
+
+
+def _of_evaluations(setup):
+    """Return the conditions of the evaluations, which early stopping and best/ compare."""
+    split = setup.eval_split
+    found = {
+        "eval_split": split,
+        "eval_data": _data(setup, split),
+        "eval_steps": setup.args.eval_steps,
+    }
+    if setup.schedule.endswith("_and_decode"):
+        found["decode_hparams"] = setup.args.decode_hparams or "the default"
+    return found
 
 
 def changes(record: Any, conditions: Mapping[str, Any], setup: Any) -> list[str]:
@@ -77,6 +94,9 @@ def changes(record: Any, conditions: Mapping[str, Any], setup: Any) -> list[str]
     if any(factor in schedule for factor in NEEDS_TRAIN_STEPS):
         compared.append("train_steps")
     reasons = {"train_steps": f", and {schedule} depends on it"}
+    if now.get("eval_split") == before.get("eval_split"):  # evaluations of another split are apart
+        compared += [name for name in _OF_EVALUATIONS if name in now]
+        reasons |= dict.fromkeys(_OF_EVALUATIONS, _NOT_COMPARABLE)
     size = now.get("global_batch_size")
     if size is not None and size == before.get("global_batch_size"):
         reasons["num_replicas"] = _SAME_BATCHES
