@@ -191,6 +191,15 @@ def test_ignored_field_prints_a_note(tmp_path, capsys):
     assert note.startswith("note: daisy_chain_variables=False has no effect: ")
 
 
+def test_field_that_the_model_does_not_read_prints_a_note(tmp_path, capsys):
+    changed = "--hparams_set=lstm_luong_attention", "--hparams=num_heads=2,hidden_size=64"
+    _check(tmp_path, "--model=lstm_seq2seq_attention", *changed)
+    assert "note: " not in capsys.readouterr().out
+    _check(tmp_path, "--model=lstm_seq2seq", *changed)
+    note = "note: num_heads=2 has no effect: lstm_seq2seq does not read it."
+    assert note in capsys.readouterr().out.splitlines()
+
+
 def test_profile_flag_gives_steps(tmp_path):
     assert _check(tmp_path).profile_steps is None
     assert _check(tmp_path, "--profile=False").profile_steps is None

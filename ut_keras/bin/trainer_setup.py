@@ -121,7 +121,7 @@ def check(args: argparse.Namespace) -> Setup:
     if trains:
         output_folder.check(output_dir, "" if args.hparams_set else "hparams.json")
         before = hparams_lib.get(args.hparams_set) if args.hparams_set else saved
-        for line in hp.ignored_notes(before):
+        for line in (*hp.ignored_notes(before), *models.unread_notes(args.model, hp, before)):
             print(f"note: {line}", flush=True)
     print_hparam_changes(saved, hp, output_dir, inference_only=not trains)
     seed = args.random_seed

@@ -110,6 +110,34 @@ def check_name(name: str) -> None:
     _CLASSES.get(name)
 
 
+_OF_LSTM_ATTENTION = (
+    *("attention_mechanism", "attention_layer_size", "num_heads", "output_attention"),
+    "attention_mask_padding",
+)
+# The hparams that other models of the same class of hparams read, but not this model.
+_UNREAD_HPARAMS = {
+    **dict.fromkeys(("lstm_seq2seq", "lstm_seq2seq_bidirectional_encoder"), _OF_LSTM_ATTENTION),
+    "neural_gpu": ("diagonal_final_state", "diagonal_shift_axis"),
+    "transformer_encoder": ("num_decoder_layers",),
+}
+
+
+def unread_notes(name: str, hparams: BasicHParams, before: BasicHParams) -> list[str]:
+    """Return a note for each changed hparam that the model `name` does not read.
+
+    Args:
+        name: str, the name of a model.
+        hparams: the hparams of the model.
+        before: hparams with the values before the change.
+    """
+    values, earlier = vars(hparams), vars(before)
+    return [
+        f"{field}={values[field]!r} has no effect: {name} does not read it."
+        for field in _UNREAD_HPARAMS.get(name, ())
+        if field in values and values[field] != earlier.get(field, values[field])
+    ]
+
+
 def get(
     name: str,
     hparams: BasicHParams,
