@@ -120,3 +120,21 @@ def test_excluded_weights_do_not_decay(make):
     trained = examples.train(optimizer, "eager", still)
     np.testing.assert_array_equal(trained["kernel"], examples.values(0)["kernel"])
     assert np.abs(trained["weights"] - examples.values(0)["weights"]).max() > 1e-3
+
+
+@pytest.mark.parametrize("by", ["var_names", "var_list"])
+def test_excluded_weights_do_not_decay_after_loading(by, tmp_path):
+    """Keras does not store the exclusions, so the weights of a loaded model would decay."""
+    optimizer = adam.AdamW(0.1, decay=0.2)
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1), keras.layers.Dense(1)])
+    kernel = model.layers[0].kernel
+    excluded = {"var_list": [kernel], "var_names": [f"{model.layers[0].name}/kernel"]}
+    optimizer.exclude_from_weight_decay(**{by: excluded[by]})
+    model.compile(optimizer, "mse", run_eagerly=True)
+    optimizer.build(model.trainable_variables)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    loaded.train_on_batch(np.zeros((2, 1)), np.zeros((2, 1)))
+    before, after = model.get_weights(), loaded.get_weights()
+    np.testing.assert_array_equal(after[0], before[0])
+    np.testing.assert_allclose(after[2], 0.8 * before[2], rtol=1e-6)

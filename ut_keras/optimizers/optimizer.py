@@ -12,13 +12,16 @@ Other code can use the optimizers like any `keras.Optimizer`.
 
 import inspect
 import random
+import re
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import keras
 import tensorflow as tf
 
 from ut_keras.ops import private_api
+
+_EXCLUDED = "excluded_from_weight_decay"  # the key in the config
 
 LearningRate: TypeAlias = float | keras.optimizers.schedules.LearningRateSchedule
 
@@ -49,6 +52,7 @@ class Optimizer(private_api.GradientHook):
     # its base class. Each dict maps the name of a slot to its initial value. `build` creates the
     # slots in one dict together for each weight, one weight after the other.
     statistics: tuple[dict[str, float], ...] = ()
+    _excluded: tuple[str, ...] = ()  # see `exclude_from_weight_decay`
 
     def __init__(
         self,
@@ -164,6 +168,30 @@ class Optimizer(private_api.GradientHook):
         in_keras = isinstance(variable, keras.Variable)
         return self.decays_weight(variable.value if in_keras else variable)
 
+    def exclude_from_weight_decay(
+        self,
+        var_list: Sequence[keras.Variable] | None = None,
+        var_names: Sequence[str] | None = None,
+    ) -> None:
+        """Exclude variables from weight decay, also in copies of this optimizer and in files.
+
+        Keras does not store the exclusions in the config. So without this method, a loaded
+        optimizer would also decay the excluded variables.
+
+        Args:
+            var_list: list of variables. Optional.
+            var_names: list of regular expressions, which Keras searches in the paths of the
+                variables. Optional.
+        """
+        super().exclude_from_weight_decay(var_list, var_names)
+        paths = []
+        for variable in var_list or ():
+            # In a loaded `Sequential`, the paths do not begin with the name of the model.
+            first, _, rest = variable.path.partition("/")
+            path = f"({re.escape(first)}/)?{re.escape(rest)}" if rest else re.escape(first)
+            paths.append(f"^{path}(:0)?$")
+        self._excluded = (*(var_names or ()), *paths)
+
     def _noise(self, variable):
         """Return the noise of a variable.
 
@@ -178,7 +206,8 @@ class Optimizer(private_api.GradientHook):
     def get_config(self) -> dict[str, Any]:
         """Return the config, which contains each argument of `__init__`.
 
-        Each argument must be an attribute of the same name.
+        Each argument must be an attribute of the same name. The config also contains the names that
+        `exclude_from_weight_decay` excluded.
         """
         config = super().get_config()
         for cls in type(self).__mro__:
@@ -186,7 +215,29 @@ class Optimizer(private_api.GradientHook):
                 for name in inspect.signature(cls.__init__).parameters:
                     if name not in config and hasattr(self, name):
                         config[name] = getattr(self, name)
+        if self._excluded:
+            config[_EXCLUDED] = list(self._excluded)
         return config
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Self:
+        arguments = {name: value for name, value in config.items() if name != _EXCLUDED}
+        optimizer = super().from_config(arguments, custom_objects)
+        if names := config.get(_EXCLUDED):
+            optimizer.exclude_from_weight_decay(var_names=names)
+        return optimizer
+
+
+def parts(optimizer: keras.optimizers.Optimizer) -> list[keras.optimizers.Optimizer]:
+    """Return the optimizers that update weights.
+
+    These are the optimizers inside a `LossScaleOptimizer` or a `MultiOptimizer`, or otherwise the
+    optimizer itself.
+    """
+    inner = getattr(optimizer, "inner_optimizer", None)
+    if inner is not None:
+        return parts(inner)
+    return list(getattr(optimizer, "optimizers", ())) or [optimizer]
 
 
 def dense(gradient: Any, variable: keras.Variable) -> Any:
