@@ -258,15 +258,16 @@ def test_fit_callbacks_that_set_the_learning_rate(callback, dataset):
 def test_fit_uses_schedule_assigned_after_fit(dataset):
     """Keras itself ignores the schedule, because the train function contains the old rate."""
     model = _make("universal_transformer_tiny")
-    model.compile(keras.optimizers.SGD(0.1), metrics=[])
+    optimizer = keras.optimizers.SGD(0.1)
+    choose = keras.optimizers.OptimizerMap(optimizer)
+    model.compile(keras.optimizers.MultiOptimizer(choose), metrics=[])
     model.fit(dataset.take(1), shuffle=False, verbose=0)
     traced = model.train_function
-    model.optimizer.learning_rate = 0.2  # an assignment of a number needs no other function
+    optimizer.learning_rate = 0.2  # an assignment of a number needs no other function
     model.fit(dataset.take(1), shuffle=False, verbose=0)
     assert model.train_function is traced
     before = model.get_weights()
-    schedules = keras.optimizers.schedules
-    model.optimizer.learning_rate = schedules.ExponentialDecay(0.0, 1, 1.0)
+    optimizer.learning_rate = keras.optimizers.schedules.ExponentialDecay(0.0, 1, 1.0)
     model.fit(dataset.take(1), shuffle=False, verbose=0)
     for old, new in zip(before, model.get_weights(), strict=True):
         np.testing.assert_array_equal(new, old)

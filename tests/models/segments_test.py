@@ -275,9 +275,12 @@ def test_unsupported_calls_are_rejected():
     model.compile(loss=loss)
     with pytest.raises(ValueError, match="recurrence_segments.* Received: <LossFunction"):
         model.fit(features, targets, verbose=0)
-    model.compile(keras.optimizers.SGD(gradient_accumulation_steps=4))
-    with pytest.raises(HParamError, match="accumulation_steps=4 with recurrence_segments=3"):
-        model.fit(features, targets, verbose=0)
+    sgd = keras.optimizers.SGD(gradient_accumulation_steps=4)
+    several = keras.optimizers.MultiOptimizer(keras.optimizers.OptimizerMap(sgd))
+    for optimizer in (sgd, several):
+        model.compile(optimizer, run_eagerly=True)
+        with pytest.raises(HParamError, match="accumulation_steps=4 with recurrence_segments=3"):
+            model.fit(features, targets, verbose=0)
 
 
 def test_layers_reject_unsupported_arguments():

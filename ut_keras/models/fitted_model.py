@@ -4,6 +4,7 @@ import contextlib
 import functools
 import inspect
 import logging
+import operator
 import warnings
 import weakref
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from ut_keras.ops import int32, private_api
 from ut_keras.ops.loss_term import LossTerm
 from ut_keras.optimizers import batch_update, learning_rate
 from ut_keras.optimizers import update as update_lib
+from ut_keras.optimizers.optimizer import parts
 
 _LOG = logging.getLogger("ut_keras")
 
@@ -44,7 +46,8 @@ class FittedModel(compiled_model.CompiledModel):
     loss_terms: Any
     trains_by_steps: Any = False  # True if the loss uses the states of several steps
     num_segments: Any = 1  # the number of updates for each batch
-    _traced_rate = None  # a weak reference to the learning rate or schedule in `train_function`
+    # Weak references to the learning rates or schedules in `train_function`, one per optimizer.
+    _traced_rates: Any = None
     _tries_xla = False  # whether `jit_compile="auto"` compiles `train_function` with XLA
     _class_weights = None  # float32 [V], the weight of each id while `fit` runs with class_weight
 
@@ -193,13 +196,13 @@ class FittedModel(compiled_model.CompiledModel):
         If the first update built the optimizer, TensorFlow would trace the update twice.
         """
         self._check_replicas()
-        self._forget_schedule()
         # The models of this library build all layers in `__init__`. A user's model may have layers
         # that are not built yet.
         is_built = all(layer.built for layer in private_api.flatten_layers(self))
         if is_built and not self.optimizer.built:
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
+        self._forget_schedule()
         is_made = self.train_function is not None and not force
         if self._splits_update and not is_made and (reason := auto_xla.why_not_split(self)):
             raise ValueError(
@@ -219,10 +222,13 @@ class FittedModel(compiled_model.CompiledModel):
         The function contains a learning-rate schedule as operations. So without this method, an
         update would ignore a schedule that the user assigns to `optimizer.learning_rate`.
         """
-        rate = private_api.rate_or_schedule(_innermost(self.optimizer))
-        if self._traced_rate is not None and self._traced_rate() is not rate:
-            self.train_function = None
-        self._traced_rate = weakref.ref(rate)
+        rates = [private_api.rate_or_schedule(part) for part in parts(self.optimizer)]
+        if self._traced_rates is not None:
+            traced = [reference() for reference in self._traced_rates]
+            if len(rates) != len(traced) or any(map(operator.is_not, rates, traced)):
+                self.train_function = None
+        # Keras does not track this list, because it is not set as an attribute.
+        vars(self)["_traced_rates"] = [weakref.ref(rate) for rate in rates]
 
     def _without_xla(self):
         """Return a new train function that XLA does not compile."""
@@ -251,11 +257,11 @@ class FittedModel(compiled_model.CompiledModel):
         Keras implements these options with branches and loops that fail on several replicas.
         """
         replicas = self.distribute_strategy.num_replicas_in_sync
-        optimizer = _innermost(self.optimizer)
+        optimizers = parts(self.optimizer)
         for owner, name, least in (
             (self, "steps_per_execution", 2),
-            (optimizer, "gradient_accumulation_steps", 1),
-            (optimizer, "ema_overwrite_frequency", 1),
+            *((optimizer, "gradient_accumulation_steps", 1) for optimizer in optimizers),
+            *((optimizer, "ema_overwrite_frequency", 1) for optimizer in optimizers),
         ):
             value = getattr(owner, name, None) or 0
             if replicas > 1 and value >= least:
@@ -458,11 +464,6 @@ class FittedModel(compiled_model.CompiledModel):
         table = np.ones(size, np.float32)
         table[list(class_weight)] = list(class_weight.values())
         return table
-
-
-def _innermost(optimizer):
-    """Return the optimizer inside a `LossScaleOptimizer`, and any other optimizer unchanged."""
-    return getattr(optimizer, "inner_optimizer", optimizer)
 
 
 def _single_outputs(data):

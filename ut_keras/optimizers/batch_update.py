@@ -12,6 +12,7 @@ batch counts as 1. `optimizer.iterations` counts updates, so it increases by M f
 requires this number to correct the bias of its moments.
 """
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ import tensorflow as tf
 
 from ut_keras.hparam_schema import HParamError
 from ut_keras.ops.loss_term import LossTerm
+from ut_keras.optimizers import optimizer as optimizer_lib
 from ut_keras.optimizers import update as update_lib
 from ut_keras.optimizers.update import Update
 
@@ -72,9 +74,9 @@ def update(
 
 
 def _check_no_accumulation(optimizer, num_segments):
-    inner = getattr(optimizer, "inner_optimizer", optimizer)
-    for name in ("gradient_accumulation_steps", "accumulate_steps"):
-        value = getattr(inner, name, None) or 1
+    names = ("gradient_accumulation_steps", "accumulate_steps")
+    for part, name in itertools.product(optimizer_lib.parts(optimizer), names):
+        value = getattr(part, name, None) or 1
         if value > 1:
             raise HParamError(
                 f"{name} must be 1 for a model with several segments, because each segment has its "
