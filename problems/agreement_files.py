@@ -196,8 +196,10 @@ def _read_table(path):
 
 def _is_good(row):
     numbers = [row[name] or "" for name in ("verb_index", "n_intervening", "n_diff_intervening")]
+    # A sentence that begins with a quotation mark contains all rows up to the next mark.
     return (
-        row["verb_pos"] in TAGS
+        not any("\n" in (row.get(name) or "") for name in ("sentence", "orig_sentence"))
+        and row["verb_pos"] in TAGS
         and all(re.fullmatch("[0-9]{1,9}", number) for number in numbers)
         and 1 <= int(row["verb_index"]) <= len(row["sentence"].split())
     )

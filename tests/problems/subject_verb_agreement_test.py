@@ -173,6 +173,16 @@ def assert_data_error(pattern, name, tmp_path):
     assert "\n" not in str(error.value)
 
 
+def test_quotation_mark_that_hides_rows_is_an_error(tmp_path):
+    agreement_table.write(tmp_path / TABLE, ROWS)
+    with gzip.open(tmp_path / TABLE, "rt") as file:
+        header, *rows = file.read().splitlines()
+    rows[1], rows[2] = f'"{rows[1]}', f'a " quote {rows[2]}'
+    with gzip.open(tmp_path / TABLE, "wt") as file:
+        file.write("\n".join([header, *rows, ""]))
+    assert_data_error(f"{TABLE}, line 4: ", "sva_number_prediction", tmp_path)
+
+
 def test_damaged_table_is_named(tmp_path):
     name = "sva_number_prediction"
     agreement_table.write(tmp_path / TABLE, [*ROWS[:3], ("too short", 6, "VBZ", 0, 0)])
