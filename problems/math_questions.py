@@ -108,14 +108,18 @@ class ProgramSearchAlgolisp(text_problems.Text2TextProblem):
         for number, line in enumerate(raw_text.with_text(text_lines.lines(path), path), start=1):
             try:
                 entry = json_file.parse(line)
+                if not isinstance(entry["text"], list):  # `join` would separate the characters
+                    raise TypeError(f"text {entry['text']!r}")
                 words, tree = " ".join(entry["text"]), " ".join(_flat(entry["short_tree"]))
             except (ValueError, KeyError, TypeError, RecursionError) as error:
-                expected = "A line must be a JSON object with text and short_tree."
+                expected = "A line must be a JSON object with the lists text and short_tree."
                 raise contract.line_error(expected, path, number, error) from error
             yield {"inputs": words, "targets": tree}
 
 
 def _flat(tree):
+    if not isinstance(tree, list):
+        raise TypeError(f"short_tree {tree!r}")
     yield "["
     for part in tree:
         if isinstance(part, list):

@@ -2,7 +2,6 @@ import gzip
 import io
 import itertools
 import json
-import os
 import tarfile
 
 import pytest
@@ -100,7 +99,8 @@ def test_algolisp_flattens_the_program_tree(tmp_path):
     expected = {"inputs": "add a to b", "targets": "[ reduce [ + a [ b ] ] 0 ]"}
     for split in ("train", "dev", "test"):
         assert samples("program_search_algolisp", tmp_path, split) == [expected]
-    with gzip.open(os.path.join(tmp_path, "metaset3.dev.jsonl.gz"), "at", encoding="utf-8") as file:
-        file.write("{}\n")
-    with pytest.raises(DataError, match="line 2"):
-        samples("program_search_algolisp", tmp_path, "dev")
+    for bad in ({}, {**entry, "text": "add a to b"}, {**entry, "short_tree": "reduce"}):
+        with gzip.open(tmp_path / "metaset3.dev.jsonl.gz", "wt", encoding="utf-8") as file:
+            file.write(f"{json.dumps(entry)}\n{json.dumps(bad)}\n")
+        with pytest.raises(DataError, match="line 2"):
+            samples("program_search_algolisp", tmp_path, "dev")
