@@ -220,7 +220,8 @@ def maybe_download(directory: str, filename: str, uri: str) -> str:
         whole_file.copy(local, path)
         return path
     is_address = uri.startswith("http")
-    return download.fetch(directory, download.RawFile(filename, uri if is_address else ""))
+    raw_file = download.RawFile(filename, uri if is_address else "", may_be_html=True)
+    return download.fetch(directory, raw_file)
 
 
 def maybe_download_from_drive(directory: str, filename: str, url: str) -> str:

@@ -148,3 +148,21 @@ def test_fetch_without_network_raises(server, tmp_path, url, reason):
         download.fetch(str(tmp_path), download.RawFile("x", url))
     with pytest.raises(DataError, match="tmp_dir must be a folder that has x"):
         download.fetch(None, download.RawFile("x", url))
+
+
+@pytest.mark.parametrize(
+    "start", [b"\n<!DOCTYPE html>", b"\xef\xbb\xbf<HTML lang='en'>", b"<head>"]
+)
+def test_html_page_instead_of_a_file_is_an_error(tmp_path, start, server, monkeypatch):
+    """Without the error, a list of words would consist of the lines of the page."""
+    raw_file = server.raw_file("words.txt")
+    monkeypatch.setitem(globals(), "BODY", start + b"<p>Please log in.</p>")
+    with pytest.raises(DataError, match="words.txt must be .*Received: an HTML page"):
+        download.fetch(str(tmp_path), raw_file)
+    assert not (tmp_path / "words.txt").exists()
+    (tmp_path / "words.txt").write_bytes(start)
+    with pytest.raises(DataError, match="an HTML page"):
+        download.fetch(str(tmp_path), raw_file)
+    assert download.fetch(str(tmp_path), raw_file._replace(may_be_html=True))
+    (tmp_path / "words.txt").write_bytes(b"<htmlish> is a word\n")
+    assert download.fetch(str(tmp_path), raw_file)

@@ -14,6 +14,7 @@ import functools
 import hashlib
 import http.client
 import os
+import re
 import time
 import urllib.error
 import urllib.request
@@ -24,6 +25,8 @@ from ut_keras.files import file_error, whole_file
 from ut_keras.process import live_line
 
 _BLOCK = 1 << 20  # maximum number of bytes that are read at once
+_PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype html|html|head)\b", re.IGNORECASE)
+_PAGE_START_BYTES = 1000
 _TIMEOUT = 60  # maximum seconds between two received bytes
 _RETRY_SECONDS = (1, 4, 15)  # seconds before each retry
 # Errors of the network, as opposed to, for example, a full disk.
@@ -44,6 +47,7 @@ class RawFile(NamedTuple):
     part: str = ""
     size: int | None = None  # the number of bytes of the file; None if it is unknown
     page: str = ""  # if `url` is empty: the address at which a user finds the file
+    may_be_html: bool = False  # whether the file itself may be an HTML page
 
     @property
     def size_text(self) -> str:
@@ -80,7 +84,7 @@ def fetch(tmp_dir: str | None, raw_file: RawFile) -> str:
     Raises:
         MissingFileError: if the file is missing and cannot be downloaded. The message names the
             file and the folder where the user must put it.
-        DataError: if the checksum of the file is wrong.
+        DataError: if the checksum of the file is wrong, or if the file is an HTML page.
     """
     if not tmp_dir:
         raise DataError(
@@ -167,6 +171,7 @@ def _missing(path, raw_file, reason):
 
 def _check(path, raw_file):
     if raw_file.sha256 is None:
+        _check_is_no_page(path, raw_file)
         return
     status = os.stat(path)
     found = _sha256(path, status.st_size, status.st_mtime_ns)
@@ -174,6 +179,17 @@ def _check(path, raw_file):
         raise DataError(
             f"{raw_file.name} must have the SHA-256 {raw_file.sha256}. Received: {found}. Remove "
             f"it to fetch it again from {raw_file.url or 'its owner'}."
+        )
+
+
+def _check_is_no_page(path, raw_file):
+    """Raise DataError if a server has sent a page, such as a login page, instead of the file."""
+    with file_error.named(path), open(path, "rb") as file:
+        start = file.read(_PAGE_START_BYTES)
+    if _PAGE.match(start) and not raw_file.may_be_html:
+        raise DataError(
+            f"{raw_file.name} must be the file from {raw_file.url or 'its owner'}. Received: an "
+            "HTML page, such as a login page. If the page is in tmp_dir, remove it."
         )
 
 
