@@ -208,7 +208,10 @@ class Text2ClassProblem(Text2TextProblem):
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         super().prepare(data_dir, tmp_dir)
         path = os.path.join(data_dir, self.labels_filename)
-        if not self.class_labels and not os.path.exists(path):
+        if not self.class_labels and os.path.exists(path):
+            found = text_encoder.ClassLabelEncoder(filename=path).entries
+            contract.validated(found, contract.CLASS_LABELS, f"The labels in {path}")
+        elif not self.class_labels:
             # The labels of all samples are used even if only a few samples are written, so that
             # later calls find the same labels.
             samples = self.generate_samples("train", data_dir, tmp_dir, seed=0)

@@ -145,6 +145,20 @@ def test_unknown_label_raises(tmp_path):
     assert text_encoder.read_lines(labels) == ["x", "y", "z"]
 
 
+@pytest.mark.parametrize("labels", ["x\ny\n\n", "x\ny\nx\n"])
+def test_invalid_label_file_raises(tmp_path, labels):
+    """A model would have a class that no example has."""
+    write(tmp_path, train__tsv=["a\tx", "b\ty"], dev__tsv=["c\ty"])
+    (tmp_path / "data").mkdir()
+    path = tmp_path / "data" / "labels.text2class_tsv.txt"
+    path.write_text(labels)
+    with pytest.raises(DataError, match=f"The labels in {path} must be .*without duplicates"):
+        generate("text2class_tsv", tmp_path)
+    path.write_text("y\nx\n")
+    generate("text2class_tsv", tmp_path)
+    assert records(problems.get("text2class_tsv"), tmp_path, "dev")[0]["targets"] == [0]
+
+
 @pytest.mark.parametrize(
     ("name", "file"), [("text2self_txt", "train.txt"), ("text2class_tsv", "train.tsv")]
 )
