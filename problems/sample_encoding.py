@@ -14,7 +14,8 @@ from ut_keras.text import text_encoder, word_vocabulary
 
 # Number of samples that are encoded in one call. This is much faster than one call per sample.
 _GROUP_SIZE = 8192
-# These encoders never give the id of padding for a text.
+_RESERVED = {text_encoder.PAD: "padding", text_encoder.EOS: "the end of a text"}
+# These encoders never give one of these ids for a text.
 _WITHOUT_RESERVED_IDS = (
     text_encoder.SubwordTextEncoder,
     text_encoder.ByteTextEncoder,
@@ -122,9 +123,11 @@ def _notes(problem, encoder, texts):
         # The encoder may raise any error, for example for an unknown word. Data generation calls
         # the encoder again and then reports the error.
         with contextlib.suppress(Exception):
-            if any(i == text_encoder.PAD for i in encoder.encode(text)):
-                return [
-                    f"an encoder must not give the id {text_encoder.PAD}, which is padding. "
-                    f"Received: {type(encoder).__name__}, which gives this id for {text[:80]!r}."
-                ]
+            ids = {int(i) for i in encoder.encode(text)}
+            for special, meaning in _RESERVED.items():
+                if special in ids:
+                    return [
+                        f"an encoder must not give the id {special}, which is {meaning}. Received: "
+                        f"{type(encoder).__name__}, which gives this id for {text[:80]!r}."
+                    ]
     return []

@@ -95,6 +95,7 @@ class _OwnEncoder:
         (None, ["[PAD]", "</s>", "two", "words"], None),
         (None, ["[PAD]", "words", "two"], r"Received: '\[PAD\]' and 'words'"),
         (None, ["<two>", "</s>", "words", "two"], "Received: '<two>' and '</s>'"),
+        (None, ["<pad>", "<EOS>", "<two>", "words"], "must not give the id 1.* '<EOS> words'"),
         (_OwnEncoder(), [], "must not give the id 0.*Received: _OwnEncoder.* 'two words'"),
     ],
 )
@@ -106,6 +107,8 @@ def test_reserved_ids_of_words_print_one_note(tmp_path, capsys, own_encoder, wor
             return own_encoder or super().text_encoder(data_dir)
 
     text = "<two> words" if "<two>" in words else "two words"
+    if {"<EOS>", "<two>"} < {*words}:
+        text = "<EOS> words"
     write(tmp_path, train__txt=[text] * 20)
     (tmp_path / "data").mkdir()
     write(tmp_path / "data", vocab__own_words__tokens=words)
