@@ -83,15 +83,14 @@ def find(class_name: str) -> type | None:
         return None
     if type(built_in).generate_encoded_samples is not Problem.generate_encoded_samples:
         return None  # the samples of this problem are not only texts
-    has_classes = isinstance(built_in, built_in_text.Text2ClassProblem)
-    if built_in.class_label_features and not has_classes:
+    if built_in.class_label_features and not isinstance(built_in, built_in_text.Text2ClassProblem):
         return None  # the classes of this problem are words of the vocabulary
     class_attributes = ("approx_vocab_size", "max_samples_for_vocab", "oov_token", "packed_length")
     values = {"_built_in": built_in, "name": name} | {
         name: getattr(built_in, name, None) for name in class_attributes
     }
     values["vocab_type"] = built_in.vocab_type.replace("characters", "character")  # T2T's word
-    if has_classes:
+    if isinstance(built_in, built_in_text.Text2ClassProblem):
         labels = list(built_in.class_labels or ())
         if not labels:
             return None
