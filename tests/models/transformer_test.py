@@ -221,9 +221,9 @@ def test_logits_depend_on_source(kind):
     ("kind", "graph"),
     [
         *((kind, False) for kind in ALL),
-        ("transformer", True),
         ("adaptive", True),
         ("encoder", True),
+        pytest.param("transformer", True, marks=pytest.mark.slow),
     ],
 )
 def test_inspect_returns_shapes_and_losses(kind, graph):

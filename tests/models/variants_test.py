@@ -81,7 +81,18 @@ def _features(name):
     return examples.features(VARIANTS[name][0])
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+# These variants are slow tests, because another variant with the same kind of loop, or the tests of
+# their layers, run by default.
+_LIKE_OTHERS = (
+    *("skip", "gru", "relative", "local_causal", "parameters", "sru_transition", "steps_by_length"),
+    *("randomized_position", "rotary", "relative_xl", "copy_gate", "modern"),
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] * (n in _LIKE_OTHERS)) for n in VARIANTS],
+)
 def test_variant_is_causal_and_ignores_length(name):
     """Later targets and padding have no effect, and single examples match the batch."""
     model, features = _shared(name), _features(name)

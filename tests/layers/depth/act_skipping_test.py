@@ -1,5 +1,7 @@
 """The loop over the steps skips examples in which all positions have halted."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -14,6 +16,8 @@ from ut_keras.layers.position import timing_signal
 B, S, D, N = 5, 6, 8, 5
 REAL = np.arange(S) < np.array([[6], [5], [3], [1], [6]])
 X = layer_checks.normal(B, S, D)
+# The default run tests each kind and each state of halted examples once.
+_QUICK = (("global", "transform", False), ("q_halt", "copy", False))
 
 
 def _rule(kind):
@@ -41,9 +45,13 @@ def _all(result):
     return result.output, result.ponder_times, result.remainders, result.ponder_cost
 
 
-@pytest.mark.parametrize("kind", ["global", "q_halt"])
-@pytest.mark.parametrize("halted_state", act.HALTED_STATES)
-@pytest.mark.parametrize("injected", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("kind", "halted_state", "injected"),
+    [
+        pytest.param(*case, marks=[pytest.mark.slow] * (case not in _QUICK))
+        for case in itertools.product(("global", "q_halt"), act.HALTED_STATES, (False, True))
+    ],
+)
 def test_skipping_examples_matches_full_loop(monkeypatch, kind, halted_state, injected):
     layer = _layer(kind, halted_state=halted_state, injected=injected)
 

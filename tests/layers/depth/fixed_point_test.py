@@ -96,7 +96,7 @@ def test_loss_with_steps_by_length():
     assert not np.any(residuals[2, 1])
 
 
-@pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
+@pytest.mark.parametrize("mode", ["eager", "graph", pytest.param("xla", marks=pytest.mark.slow)])
 def test_gradient_matches_the_definition(mode):
     """The reference divides |H_N - H_{N-1}| by |H_N|.
 

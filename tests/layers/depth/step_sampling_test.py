@@ -157,7 +157,10 @@ def test_steps_by_length_have_their_own_largest_number(kind):
 
 @pytest.mark.parametrize(
     ("kind", "mode", "backprop_steps"),
-    [("act", "graph", None), ("act", "xla", None), ("act", "graph", 2), ("convergence", "xla", 2)],
+    [
+        *(("act", "graph", None), ("act", "xla", None), ("act", "graph", 2)),
+        pytest.param("convergence", "xla", 2, marks=pytest.mark.slow),
+    ],
 )
 def test_sampled_steps_limit_adaptive_halting(kind, mode, backprop_steps):
     """Training equals a call whose `num_steps` is the sampled number of steps."""

@@ -63,8 +63,13 @@ def _check_equal(got, expected):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=5e-5 * max(np.abs(b).max(), 1))
 
 
-@pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
-@pytest.mark.parametrize("recompute_grad", [False, True])
+@pytest.mark.parametrize(
+    ("mode", "recompute_grad"),
+    [
+        *(("eager", False), ("eager", True), ("graph", False), ("graph", True), ("xla", True)),
+        pytest.param("xla", False, marks=pytest.mark.slow),
+    ],
+)
 def test_basic_equals_stop_gradient_before_the_last_steps(mode, recompute_grad):
     layer = _recurrence(2, recompute_grad=recompute_grad)
 
@@ -81,8 +86,14 @@ def test_basic_equals_stop_gradient_before_the_last_steps(mode, recompute_grad):
     assert not expected[1][0].any() and expected[1][1].any()
 
 
-@pytest.mark.parametrize(("mode", "recompute_grad"), [("graph", False), ("xla", True)])
-@pytest.mark.parametrize("backprop_steps", [1, 2, N])
+@pytest.mark.parametrize(
+    ("mode", "recompute_grad", "backprop_steps"),
+    [
+        *(("graph", False, number) for number in (1, 2, N)),
+        ("xla", True, 2),
+        *(pytest.param("xla", True, number, marks=pytest.mark.slow) for number in (1, N)),
+    ],
+)
 def test_adaptive_equals_stop_gradient_before_the_last_steps(mode, recompute_grad, backprop_steps):
     """Before the last steps, the reference stops the gradient of the loop state.
 
