@@ -82,15 +82,14 @@ def test_notebook_runs(path, tmp_path):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=_name)
 def test_first_cell_installs(path):
-    """If ut_keras is missing, the first cell installs it.
+    """If ut_keras is missing, the first cell installs it from the clone.
 
-    The cell uses the checkout if there is one, and the package index otherwise. All notebooks have
-    the same first cell.
+    All notebooks have the same first cell.
     """
     first = _code(path)[0]
     assert first == _code(NOTEBOOKS[0])[0]
     assert 'if importlib.util.find_spec("ut_keras") is None:' in first
-    assert '"..[plot]" if os.path.exists("../setup.cfg") else "ut_keras[plot]"' in first
+    assert '"install", "--quiet", "..[plot]"' in first
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=_name)

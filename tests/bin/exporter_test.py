@@ -15,7 +15,7 @@ from ut_keras.bin import avg_checkpoints, datagen, exporter
 from ut_keras.files import path_lock
 from ut_keras.text import text_encoder
 
-_NO_ONNX = "no tf2onnx and onnxruntime: pip install 'ut_keras[onnx]'"
+_NO_ONNX = "no tf2onnx and onnxruntime: pip install -e '.[onnx]'"
 
 
 @pytest.fixture(scope="module")
@@ -209,9 +209,9 @@ def test_exporter_rejects_search_that_onnx_lacks(run, tmp_path, capsys, monkeypa
     assert "requires a model with inputs. Received: a language model." in line
     monkeypatch.undo()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert "pip install 'ut_keras[onnx]'" in _error(capsys, *ours, greedy)
+    assert "pip install -e '.[onnx]'" in _error(capsys, *ours, greedy)
     line = _error(capsys, *ours[:-1], "--format=ctranslate2")
-    assert "pip install 'ut_keras[ctranslate2]'" in line
+    assert "pip install -e '.[ctranslate2]'" in line
     assert not os.path.exists(tmp_path / "served")
 
 

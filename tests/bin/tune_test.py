@@ -463,7 +463,7 @@ def test_search_rejects_several_workers(tmp_path, capsys, monkeypatch):
 
 def test_search_without_optuna_names_the_extra(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    assert "pip install 'ut_keras[tune]'" in small_run.error(capsys, _search, _argv(tmp_path))
+    assert "pip install -e '.[tune]'" in small_run.error(capsys, _search, _argv(tmp_path))
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from ut_keras.problems import problem
 from ut_keras.text import text_encoder
 from ut_keras.visualize import figures, observer
 
-pytest.importorskip("matplotlib", reason="no matplotlib: pip install 'ut_keras[plot]'")
+pytest.importorskip("matplotlib", reason="no matplotlib: pip install -e '.[plot]'")
 ADAPTIVE = {
     "recurrence_type": "act",
     "num_rec_steps": 2,
@@ -136,7 +136,7 @@ def test_missing_matplotlib_is_one_line(runs, tmp_path, monkeypatch, capsys):
         lambda name, *of: find(name, *of) if name != "matplotlib" else None,
     )
     argv = _argv(runs["reverse"], tmp_path, input="0 1")
-    assert "pip install 'ut_keras[plot]'" in small_run.error(capsys, command.main, argv)
+    assert "pip install -e '.[plot]'" in small_run.error(capsys, command.main, argv)
 
 
 @pytest.mark.parametrize(

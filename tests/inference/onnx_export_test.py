@@ -16,7 +16,7 @@ LENGTH, DECODE_LENGTH = 6, 4
 SOURCES = [[5, 3, 7, 2, 6, 1], [4, 1], [9, 8, 1]]
 MISSING = [name for name in onnx_export.PACKAGES if importlib.util.find_spec(name) is None]
 needs_extra = pytest.mark.skipif(
-    bool(MISSING), reason=f"no {' and '.join(MISSING)}: pip install 'ut_keras[onnx]'"
+    bool(MISSING), reason=f"no {' and '.join(MISSING)}: pip install -e '.[onnx]'"
 )
 
 

@@ -8,7 +8,7 @@ from ut_keras.errors import UsageError
 from ut_keras.visualize.observer import DepthPosition, Map, Observation, PonderTimes
 from ut_keras.visualize.step_lens import Steps
 
-pytest.importorskip("matplotlib", reason="no matplotlib: pip install 'ut_keras[plot]'")
+pytest.importorskip("matplotlib", reason="no matplotlib: pip install -e '.[plot]'")
 from ut_keras.visualize import figures
 
 FACTS = ["$Mary went.", "<b>\u4e2d $x$", "Where is Mary?"]

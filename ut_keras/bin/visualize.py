@@ -16,6 +16,7 @@ from ut_keras.bin import command, command_line, decoder_setup, flags
 from ut_keras.errors import UsageError
 from ut_keras.files import whole_file
 from ut_keras.inference import line_encoding
+from ut_keras.process import extras
 
 
 @command.from_flags(flags.VISUALIZE, "ut-visualize", __doc__)
@@ -38,7 +39,9 @@ def main(args: command.Args) -> None:
         raise UsageError(f"--visualize_dir must be a folder. Received: {directory!r}, a file.")
     whole_file.check_writable(directory)
     if importlib.util.find_spec("matplotlib") is None:
-        raise UsageError("ut-visualize requires matplotlib: pip install 'ut_keras[plot]'.")
+        raise UsageError(
+            f"ut-visualize requires matplotlib. Received: none. {extras.install_hint('plot')}"
+        )
     from ut_keras.visualize import figures
 
     figures.check_only_own_files(directory)

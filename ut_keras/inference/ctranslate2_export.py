@@ -24,6 +24,7 @@ from ut_keras.checkpoints import checkpoint
 from ut_keras.files import file_error, whole_file
 from ut_keras.inference import feature_record, text_model
 from ut_keras.ops import finite
+from ut_keras.process import extras
 from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder
 
 _LOG = logging.getLogger("ut_keras")
@@ -73,8 +74,8 @@ def export_ctranslate2(
         from ctranslate2.specs import transformer_spec
     except ImportError as error:
         raise ValueError(
-            "CTranslate2 must be installed: pip install 'ut_keras[ctranslate2]'. "
-            f"Received: {error}."
+            f"CTranslate2 must be installed. Received: {error}. "
+            f"{extras.install_hint('ctranslate2')}"
         ) from error
     mode = getattr(model.hparams, "prepend_mode", "none")
     keys = getattr(model.hparams, "hard_attention_k", 0)

@@ -3,7 +3,7 @@
     ut_keras.load("hf://user/name")            "hf://user/name@v1" loads a branch, tag or commit
     run.push("hf://user/name")
 
-The models have the format of `portable`. This module requires `pip install "ut_keras[hub]"`. The
+The models have the format of `portable`. This module requires the extra `hub`. The
 access token comes from `hf auth login` or from the environment variable HF_TOKEN.
 huggingface_hub manages the cache and the offline mode (HF_HUB_OFFLINE=1). Only the files that
 `portable` writes are downloaded.
@@ -15,6 +15,7 @@ import tempfile
 from typing import Any
 
 from ut_keras.errors import DataError, UsageError
+from ut_keras.process import extras
 
 PREFIX = "hf://"
 _ADDRESS = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?", re.ASCII)
@@ -24,7 +25,7 @@ tags: [universal-transformer, tensorflow, keras]
 ---
 # {name}
 
-    pip install "ut_keras[hub]"
+    pip install -e ".[hub]"    # in a clone of ut_keras
 
     import ut_keras
 
@@ -142,7 +143,7 @@ def _library():
         import huggingface_hub
     except ImportError as error:
         raise UsageError(
-            'The hub requires huggingface_hub: pip install "ut_keras[hub]". Received: none.'
+            f"The hub requires huggingface_hub. Received: none. {extras.install_hint('hub')}"
         ) from error
     return huggingface_hub
 

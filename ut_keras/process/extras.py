@@ -5,6 +5,15 @@ import importlib.util
 from ut_keras.errors import UsageError
 
 
+def install_hint(extra: str) -> str:
+    """Return the sentence of an error message that says how to install an extra.
+
+    Args:
+        extra: str, the name of an extra in setup.cfg.
+    """
+    return f"In your clone of ut_keras, run: pip install -e '.[{extra}]'."
+
+
 def require(purpose: str, extra: str, *packages: str) -> None:
     """Raise `UsageError` if a package is missing.
 
@@ -16,6 +25,6 @@ def require(purpose: str, extra: str, *packages: str) -> None:
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(
-            f"{purpose} requires {' and '.join(packages)}: pip install 'ut_keras[{extra}]'. "
-            f"Received: no {' and no '.join(missing)}."
+            f"{purpose} requires {' and '.join(packages)}. Received: no "
+            f"{' and no '.join(missing)}. {install_hint(extra)}"
         )

@@ -21,6 +21,7 @@ from ut_keras.errors import UsageError, UserError
 from ut_keras.files import file_error, metrics_file, whole_file
 from ut_keras.hparam_schema.field import HParamError
 from ut_keras.hparam_schema.ranged_hparams import Range
+from ut_keras.process import extras
 
 FILENAME = "search.journal"
 # Number of random trials before Optuna's estimator proposes trials. Optuna's default is 10. T2T's
@@ -38,7 +39,7 @@ def optuna() -> Any:
         import optuna
     except ImportError as error:
         raise UsageError(
-            f"--hparams_range requires Optuna: pip install 'ut_keras[tune]'. Received: {error}."
+            f"--hparams_range requires Optuna. Received: {error}. {extras.install_hint('tune')}"
         ) from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna

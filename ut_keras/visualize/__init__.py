@@ -5,5 +5,5 @@
     seen = run.observe("Two dogs are playing.")             the same for a loaded run
     figures.attention(seen), figures.ponder(seen), figures.steps(seen)      matplotlib figures
 
-Figures require matplotlib (`pip install 'ut_keras[plot]'`).
+Figures require matplotlib (in a clone of ut_keras, `pip install -e '.[plot]'`).
 """
