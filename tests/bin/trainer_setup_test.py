@@ -200,6 +200,13 @@ def test_field_that_the_model_does_not_read_prints_a_note(tmp_path, capsys):
     assert note in capsys.readouterr().out.splitlines()
 
 
+@pytest.mark.parametrize("schedule", ["train", "evaluate", "train_eval_and_decode"])
+def test_decode_hparams_without_decoding_print_a_note(tmp_path, capsys, schedule):
+    _check(tmp_path, f"--schedule={schedule}", "--decode_hparams=beam_size=1")
+    note = f"note: --decode_hparams has no effect: --schedule={schedule} does not decode."
+    assert (note in capsys.readouterr().out) == (schedule != "train_eval_and_decode")
+
+
 def test_profile_flag_gives_steps(tmp_path):
     assert _check(tmp_path).profile_steps is None
     assert _check(tmp_path, "--profile=False").profile_steps is None

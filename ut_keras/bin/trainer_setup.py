@@ -97,6 +97,9 @@ def check(args: argparse.Namespace) -> Setup:
     decode = decode_hparams.parse(args.decode_hparams)
     if schedule.endswith("_and_decode"):
         problem.check_scores()
+    elif args.decode_hparams:
+        note = f"--decode_hparams has no effect: --schedule={schedule} does not decode."
+        print(f"note: {note}", flush=True)
     workers = cluster.from_environment()
     if workers is not None and args.use_tpu:
         raise UsageError(
