@@ -132,7 +132,7 @@ class FittedModel(compiled_model.CompiledModel):
         if class_weight is not None:
             if sample_weight is not None:
                 raise ValueError(_ONE_KIND_OF_WEIGHT)
-            sample_weight = self._weight_of_each_id(class_weight)[np.asarray(y)]
+            sample_weight = self._weight_of_each_id(class_weight)[np.asarray(_single("y", y))]
         with self._complete_functions():
             return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
 
