@@ -78,7 +78,9 @@ def served(tmp_path_factory):
     def load(name):
         directory = str(tmp_path_factory.mktemp("fuzz") / "1")
         model, encoders = export_models.build(name)
-        search = {"beam_size": 2, "decode_length": 2, "max_input_length": LONGEST}
+        search = {"beam_size": 2, "decode_length": 2}
+        if name != "story":
+            search["max_input_length"] = LONGEST
         export.export_saved_model(model, encoders, directory, **search)
         return tf.saved_model.load(directory)
 

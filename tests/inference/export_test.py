@@ -419,5 +419,8 @@ def test_export_rejects_arguments(tmp_path):
     )
     other = {**encoders, "targets": export_models.NUMBERS}
     assert_rejected(ValueError, "The encoder of targets must .*, 258. Received: 12", encoders=other)
+    story, story_encoders = export_models.build("story")
+    with pytest.raises(ValueError, match="max_input_length must be 0 for stories.*Received: 5"):
+        export.export_saved_model(story, story_encoders, str(tmp_path / "1"), max_input_length=5)
     (tmp_path / "full").mkdir()
     assert_rejected(FileExistsError, "full", directory="full")

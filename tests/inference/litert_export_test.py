@@ -125,6 +125,15 @@ def test_export_rejects_language_model_without_cache(tmp_path):
         export.export_litert(model, str(tmp_path / "m.tflite"))
 
 
+@pytest.mark.parametrize("option", [{"beam_size": 2}, {"min_length": 3}, {"cache": False}])
+def test_export_of_language_model_rejects_options_of_a_search(option, tmp_path):
+    """The file contains no search, so these options would have no effect."""
+    ((name, value),) = option.items()
+    model, _ = export_models.build("prompts")
+    with pytest.raises(ValueError, match=f"{name} must be .* language model.* Received: {value}"):
+        export.export_litert(model, str(tmp_path / "m.tflite"), decode_length=5, **option)
+
+
 def test_export_stores_no_empty_caches(prompts, tmp_path):
     """With a longer cache, the file grows only by the constants for the positions."""
     if tf.__version__.startswith("2.19."):

@@ -160,7 +160,10 @@ def _search_options(args, run):
     if args.format == "onnx":
         _check_greedy(run, values)
     decode_hparams.check_fits(values, run.specs["targets"].vocab_size)
-    return decode_hparams.search_options(values), values
+    search = decode_hparams.search_options(values)
+    if is_litert_language_model:
+        search = {"decode_length": search["decode_length"]}
+    return search, values
 
 
 def _export_number(base):

@@ -23,6 +23,7 @@ matter, and returns the empty cache. The caller then passes the prompt to `step`
 docs/on_device.md has examples.
 """
 
+import dataclasses
 import re
 import tempfile
 from typing import Any
@@ -57,7 +58,8 @@ def export_litert(
         source_length: int S, EOS included. It must be None for stories, whose size is fixed, and
             for language models.
         decode_length, beam_size, options: options of the search, see `model.generate`. For a
-            language model, decode_length is the total number of positions, including the prompt.
+            language model, decode_length is the total number of positions, including the prompt,
+            and num_steps is the only other option, because the file contains no search.
         quantize: the format of the weights: "" for 32 bits, "float16", or "int8" with one scale per
             channel. With int8 weights, LiteRT decides whether it computes in float32 or in int8.
 
@@ -72,6 +74,8 @@ def export_litert(
     search = fixed_shapes.search_options({**named, **options}, "LiteRT")
     finite.check_model(model)
     shape = _source_shape(model, source_length)
+    if shape is None:
+        _check_no_search(search)
     if search.num_steps is not None:
         model = model.with_steps(search.num_steps)
     with fixed_shapes.tracing(model), tempfile.TemporaryDirectory() as folder:
@@ -103,6 +107,19 @@ def _source_shape(model, source_length):
             f"{model.why_not_cached or type(model).__name__}."
         )
     return None
+
+
+def _check_no_search(search):
+    """Raise `ValueError` if an option has no effect on a file without a search."""
+    for field in dataclasses.fields(search):
+        if field.name in ("decode_length", "num_steps", "per_example_length"):
+            continue
+        value, default = getattr(search, field.name), field.default
+        if value != default:
+            raise ValueError(
+                f"{field.name} must be {default} for a language model, because its LiteRT file "
+                f"contains no search. Received: {value}."
+            )
 
 
 def _functions(model, shape, search):

@@ -62,10 +62,11 @@ class TextModel:
         model: a model such as a `Transformer`.
         encoders: dict from feature name to `TextEncoder`, as `problem.feature_encoders` returns it.
         max_input_length: int. Sources are truncated to this number of ids, EOS included. 0: no
-            limit.
+            limit. It must be 0 for stories, whose size is fixed.
 
     Raises:
-        ValueError: if an encoder is missing, does not fit the model or cannot run in a graph.
+        ValueError: if an encoder is missing, does not fit the model or cannot run in a graph. Also
+            if max_input_length is invalid.
     """
 
     def __init__(
@@ -75,6 +76,12 @@ class TextModel:
         if expected := limits.why_no_int(max_input_length, 0):
             raise ValueError(
                 f"max_input_length must be {expected}. Received: {max_input_length!r}."
+            )
+        is_story = "inputs" in model.specs and model.specs["inputs"].modality == "sentences"
+        if max_input_length and is_story:
+            raise ValueError(
+                "max_input_length must be 0 for stories, whose size is fixed by the training. "
+                f"Received: {max_input_length}."
             )
         self.model = model
         self.predictor = Predictor(model)
