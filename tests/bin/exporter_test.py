@@ -173,6 +173,19 @@ def test_exporter_writes_litert_model_and_vocabulary(run, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
+def test_exporter_writes_litert_language_model(tmp_path):
+    """By default, the decode hparams describe a beam search, which this file does not contain."""
+    small_run.write(tmp_path, problem="decoder_test_language_model")
+    argv = [f"--output_dir={tmp_path}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
+    how = "--decode_hparams=extra_length=5"
+    assert exporter.main([*argv, "--format=litert", how]) == 0
+    [number] = _exports(tmp_path / "served")
+    lite = tf.lite.Interpreter(str(tmp_path / "served" / number / "model.tflite"))
+    assert set(lite.get_signature_list()) == {"start", "step"}
+
+
+@pytest.mark.slow
 def test_exporter_writes_onnx_model_and_vocabulary(run, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime", reason=_NO_ONNX)
     pytest.importorskip("tf2onnx", reason=_NO_ONNX)
