@@ -228,7 +228,7 @@ class FittedModel(compiled_model.CompiledModel):
             if len(rates) != len(traced) or any(map(operator.is_not, rates, traced)):
                 self.train_function = None
         # Keras does not track this list, because it is not set as an attribute.
-        vars(self)["_traced_rates"] = [weakref.ref(rate) for rate in rates]
+        self.__dict__["_traced_rates"] = [weakref.ref(rate) for rate in rates]
 
     def _without_xla(self):
         """Return a new train function that XLA does not compile."""
