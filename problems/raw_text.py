@@ -95,9 +95,12 @@ def find_local(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -
 
     The patterns are tried in the given order. Only the first pattern that matches a file is used.
     """
-    for folder in (tmp_dir or "", _target(tmp_dir, archive)):
+    target = _target(tmp_dir, archive)
+    for folder in (tmp_dir or "", target):
         for pattern in patterns:
             if found := glob.glob(os.path.join(glob.escape(folder), pattern), recursive=True):
+                if folder == target:
+                    unpacking.check_origin(os.path.join(tmp_dir or "", archive.name), target)
                 return sorted(found)
     return []
 
@@ -130,6 +133,8 @@ def find_local_group(
         for name_of_files in zip(*map(_names, names), strict=True):
             paths = [os.path.join(*part) for part in zip(of_files, name_of_files, strict=True)]
             if paths and all(map(os.path.exists, paths)):
+                for folder, archive in zip(of_files, archives, strict=True):
+                    unpacking.check_origin(os.path.join(tmp_dir or "", archive.name), folder)
                 return paths
     return []
 

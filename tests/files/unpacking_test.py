@@ -49,6 +49,17 @@ def test_unpack_copies_selected_members(tmp_path, name):
     assert os.listdir(tmp_path) == ["out"]
 
 
+def test_folder_of_another_archive_is_rejected(tmp_path):
+    path = _archive(tmp_path / "a.tar.gz", {"en.txt": b"hello"})
+    folder = _unpack(path, tmp_path / "out")
+    assert _unpack(path, folder) == folder
+    _archive(tmp_path / "a.tar.gz", {"en.txt": b"hello", "de.txt": bytes(range(256))})
+    with pytest.raises(DataError, match=f"{folder} must have the files of {path}, .* Remove"):
+        _unpack(path, folder)
+    os.remove(f"{folder}/{unpacking._SIZE_FILE}")  # earlier versions wrote no size
+    assert _unpack(path, folder) == folder
+
+
 def test_unpack_gzip_file(tmp_path):
     (tmp_path / "corpus.en.gz").write_bytes(gzip.compress(b"hello"))
     folder = _unpack(tmp_path / "corpus.en.gz", tmp_path / "out")
@@ -126,7 +137,8 @@ def test_unpack_rejects_invalid_patterns(tmp_path, members):
 def test_unpack_member_without_bytes_or_name(tmp_path, name):
     """`unpack` accepts an empty member, but rejects an archive with only unnamed members."""
     path = _archive(tmp_path / name, {"empty.txt": b""})
-    assert os.listdir(_unpack(path, tmp_path / "out")) == ["empty.txt"]
+    folder = _unpack(path, tmp_path / "out")
+    assert sorted(os.listdir(folder)) == [unpacking._SIZE_FILE, "empty.txt"]
     for other, files in enumerate([{"": b"x"}, {".": b"x"}, {"a/..": b"x"}, {}]):
         with contextlib.suppress(IndexError):  # zipfile cannot write empty names
             path = _archive(tmp_path / f"{other}{name}", files)
@@ -176,7 +188,7 @@ def test_unpack_skips_other_members(tmp_path, name):
     folder = _unpack(path, tmp_path / "out", ("data/*.txt", "en.*"))
     found = [os.path.join(place, file) for place, _, files in os.walk(folder) for file in files]
     names = sorted(os.path.relpath(path, folder) for path in found)
-    assert names == ["data/de.txt", "data/fr.txt", "en.txt"]
+    assert names == [unpacking._SIZE_FILE, "data/de.txt", "data/fr.txt", "en.txt"]
     with pytest.raises(DataError, match=r"\*.es or x. Received: an archive without"):
         _unpack(path, tmp_path / "other", ("*.es", "x"))
     assert sorted(os.listdir(tmp_path)) == [name, "out"]

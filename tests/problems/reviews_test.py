@@ -39,6 +39,20 @@ def test_yelp_stars_are_classes(kind, most, tmp_path):
     assert {record["targets"][0] for record in tfrecords.read(path)} == set(range(1, most + 1))
 
 
+def test_archive_that_was_replaced_is_not_ignored(tmp_path):
+    """The files of the former archive are still unpacked."""
+    folder = "yelp_review_polarity_csv"
+    for text in ("former", "replaced text"):
+        members = {f"{folder}/{name}.csv": f'"1","{text}"\n' for name in ("train", "test")}
+        archives.write(tmp_path / f"{folder}.tgz", members)
+        if text == "former":
+            archives.generate("sentiment_yelp_polarity_characters", tmp_path)
+    for path in (tmp_path / "data").glob("sentiment*"):
+        path.unlink()
+    with pytest.raises(DataError, match=f"{folder}.tgz.unpacked must have .* Remove the folder"):
+        archives.generate("sentiment_yelp_polarity_characters", tmp_path)
+
+
 @pytest.mark.parametrize("line", ['"3","?"', "a 1st line break", '"1",', '"1","no end', '"1","'])
 def test_invalid_yelp_line_is_named(line, tmp_path):
     folder = "yelp_review_polarity_csv"

@@ -22,6 +22,7 @@ from typing import IO
 from ut_keras.errors import DataError
 from ut_keras.files import file_error, whole_file
 
+_SIZE_FILE = ".ut_keras-archive-size"  # a file of each unpacked folder; patterns do not match it
 _BLOCK = 1 << 20  # maximum number of bytes that are read at once
 # `zipfile` raises RuntimeError for an encrypted file, and NotImplementedError for an unknown
 # compression method.
@@ -36,7 +37,7 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
 
     Args:
         path: str. The archive.
-        directory: str. The new folder. If it exists, the function does nothing.
+        directory: str. The new folder. If it exists, the function only calls `check_origin`.
         members: tuple of str, patterns for the names of the files to unpack. In a pattern, `*`
             matches any text.
         most_bytes: int. The maximum unpacked size of all files of the archive.
@@ -50,8 +51,10 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
             - `members` is not a tuple of patterns, or no file matches a pattern.
             - A matching file is a link or device, or its name leads outside the folder.
             - `directory` is a file or a broken link.
+            - `directory` has the files of another archive.
     """
     if os.path.isdir(directory):
+        check_origin(path, directory)
         return directory
     if not members or isinstance(members, str) or not all(isinstance(m, str) for m in members):
         raise DataError(
@@ -86,9 +89,31 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
             raise DataError(
                 f"{path} must contain {' or '.join(members)}. Received: an archive without them."
             )
+        with file_error.named(directory), open(os.path.join(whole, _SIZE_FILE), "w") as file:
+            file.write(f"{os.path.getsize(path)}\n")
         if not os.path.isdir(directory):  # another process may have made the folder in the meantime
             whole_file.move_into_place([(whole, directory)])
     return directory
+
+
+def check_origin(path: str, directory: str) -> None:
+    """Check that a folder has the files of an archive, by the size of the archive.
+
+    If the archive or its stored size does not exist, nothing is checked.
+
+    Raises:
+        DataError: if another archive was unpacked to the folder.
+    """
+    try:
+        with open(os.path.join(directory, _SIZE_FILE), encoding="utf-8") as file:
+            former, size = file.read().strip(), str(os.path.getsize(path))
+    except OSError:
+        return
+    if former != size:
+        raise DataError(
+            f"{directory} must have the files of {path}, which has {size} bytes. Received: the "
+            f"files of an archive of {former} bytes. Remove the folder to unpack the archive again."
+        )
 
 
 def read(
