@@ -99,3 +99,16 @@ def test_existing_files_are_not_shuffled(tmp_path):
     before = _content(tmp_path)
     generator_utils.generate_dataset_and_shuffle([], [path], [], [path])
     assert _content(tmp_path) == before
+
+
+def test_newer_gzip_file_prints_a_note(tmp_path, capsys):
+    source, unpacked = tmp_path / "b.txt.gz", tmp_path / "b.txt"
+    source.write_bytes(gzip.compress(b"old"))
+    generator_utils.gunzip_file(str(source), str(unpacked))
+    generator_utils.gunzip_file(str(source), str(unpacked))
+    assert not capsys.readouterr().out
+    source.write_bytes(gzip.compress(b"new"))
+    os.utime(source, (2**31, 2**31))
+    generator_utils.gunzip_file(str(source), str(unpacked))
+    assert unpacked.read_text() == "old"
+    assert f"{unpacked} is read, although {source} is newer" in capsys.readouterr().out

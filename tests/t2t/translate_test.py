@@ -165,6 +165,15 @@ def test_lines_without_tab_print_note(tmp_path, capsys):
     assert not capsys.readouterr().out
 
 
+def test_removed_carriage_returns_print_note(tmp_path, capsys):
+    (tmp_path / "dos").write_bytes(b"one two\r\nthree\r\n")
+    assert list(text_problems.txt_line_iterator(str(tmp_path / "dos"))) == ["one two", "three"]
+    assert not capsys.readouterr().out
+    (tmp_path / "mac").write_bytes(b"one\rtwo\rthree")
+    assert list(text_problems.txt_line_iterator(str(tmp_path / "mac"))) == ["onetwothree"]
+    assert f"note: lines of {tmp_path}/mac have carriage returns" in capsys.readouterr().out
+
+
 def test_lines_with_too_few_columns_print_note(tmp_path, capsys):
     (tmp_path / "a.tsv").write_text("1\tone\teins\n2\ttwo\nzwei\n\n3\t\tdrei\n")
     translate.compile_data(str(tmp_path), [["", ("tsv", 1, 2, "a.tsv")]], "both")

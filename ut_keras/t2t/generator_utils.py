@@ -17,7 +17,7 @@ from ut_keras.errors import DataError
 from ut_keras.files import file_error, unpacking, whole_file
 from ut_keras.problems import parallel_text
 from ut_keras.problems.problem import Samples
-from ut_keras.t2t import text_encoder, text_files
+from ut_keras.t2t import missing, text_encoder, text_files
 from ut_keras.text.text_encoder import store_new
 
 UNSHUFFLED_SUFFIX = "-unshuffled"
@@ -229,8 +229,16 @@ def maybe_download_from_drive(directory: str, filename: str, url: str) -> str:
 
 
 def gunzip_file(gz_path: str, new_path: str) -> None:
-    """Unpack a gzip file, unless the unpacked file exists."""
+    """Unpack a gzip file, unless the unpacked file exists.
+
+    If the gzip file is newer than the unpacked file, a note says that it is not read.
+    """
     if os.path.exists(new_path):
+        if os.path.exists(gz_path) and os.path.getmtime(gz_path) > os.path.getmtime(new_path):
+            missing.print_once(
+                f"note: as in T2T, the existing file {new_path} is read, although {gz_path} is "
+                f"newer. If they differ, remove {new_path}."
+            )
         return
     with gzip.open(gz_path, "rb") as source, whole_file.writing(new_path, binary=True) as target:
         file_error.copy(source, gz_path, target)

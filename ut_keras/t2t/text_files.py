@@ -21,8 +21,18 @@ _EXTRA_LABEL = re.compile(r"(.*)\tExtra_Label: (.*)")
 
 
 def raw_lines(path: str) -> Iterator[str]:
-    """Yield the lines of a text or `.gz` file without carriage returns, as TensorFlow does."""
-    return (line.replace("\r", "") for line in text_lines.lines(path))
+    """Yield the lines of a text or `.gz` file without carriage returns, as TensorFlow does.
+
+    If a line has a carriage return before its end, a note says so once.
+    """
+    for line in text_lines.lines(path):
+        if "\r" in line:
+            missing.print_once(
+                f"note: lines of {path} have carriage returns before their ends. As in T2T, they "
+                "are removed, so the words around them become one word."
+            )
+            line = line.replace("\r", "")
+        yield line
 
 
 def txt_line_iterator(txt_path: str) -> Iterator[str]:
