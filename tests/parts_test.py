@@ -88,6 +88,9 @@ def test_maker_arguments_are_checked():
 
     made = makers.get("mine(k=2, name='a', rate=1, sizes=[3])")("hp", "side")
     assert made == (2, "a", 1.0, {"sizes": [3]})
+    makers.register("alone")(lambda hp: None)
+    with pytest.raises(errors.UserError, match=r"arguments are hp and side\. Received: .*\(hp\)"):
+        makers.get("alone")
     takes = r"^ffn_layer=mine must .* \(k, name=None, rate=0.5, \*\*more\). Received: mine"
     for wrong in ("mine", "mine(rate=1)", "mine(k=2, rate='high')"):
         with pytest.raises(errors.UserError, match=takes):

@@ -38,6 +38,13 @@ class PartRegistry(registry.Registry):
         word, given = _parse(name)
         maker = super().get(word)
         signature = inspect.signature(maker)
+        try:
+            signature.bind_partial("hp", "side")
+        except TypeError as error:
+            raise errors.UserError(
+                f"{self.kind}={word} must be a function whose first two arguments are hp and side. "
+                f"Received: {getattr(maker, '__name__', maker)}{signature}."
+            ) from error
         takes = list(signature.parameters.values())[2:]
         any_kind = (inspect.Parameter.empty, None)
         kinds = {of.name: type(of.default) for of in takes if of.default not in any_kind}
@@ -102,8 +109,8 @@ haltings = PartRegistry("act_type")
 # Makers of a layer with the interface of `layers.attention.MultiHeadAttention`, for the hparam
 # `self_attention_type`.
 self_attentions = PartRegistry("self_attention_type")
-# Makers of a layer [B, S, D] -> [B, S, D] that is called with `padding_mask`, `cache` and
-# `training`, for the hparams `ffn_layer` and `transformer_ffn_type`.
+# Makers of a layer [B, S, D] -> [B, S, D], for the hparams `ffn_layer` and `transformer_ffn_type`.
+# The layer is called with `padding_mask`, `cache` and `training`, if its `call` accepts them.
 transitions = PartRegistry("ffn_layer")
 # Makers of a layer [B, S, D] -> [B, S, D] that adds a position signal to the embeddings, for the
 # hparam `pos`. A maker returns None for no signal. The layer is called with `training` and with the

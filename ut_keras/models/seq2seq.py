@@ -22,6 +22,7 @@ from ut_keras.decoding.beam_search import Decoded
 from ut_keras.decoding.options import Options, from_keywords
 from ut_keras.hparam_schema import BasicHParams
 from ut_keras.layers.basic import embedding, from_hparams
+from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.depth.step_recording import StatePatch
@@ -161,8 +162,7 @@ class Seq2Seq(keras_model.KerasModel):
         """Build every layer now. The sizes are known, and the lengths do not matter."""
         ids, state = (None, None), (None, None, self.hparams.hidden_size)
         for layer in self.layers:
-            if not layer.built:
-                layer.build(ids if isinstance(layer, embedding.SymbolEmbedding) else state)
+            build_all([layer], ids if isinstance(layer, embedding.SymbolEmbedding) else state)
         self.built = True
 
     def _share_layers(self, like):

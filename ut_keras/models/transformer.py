@@ -13,7 +13,7 @@ from ut_keras.layers.attention import attention, block_attention
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.attention.attention_mask import AttentionMask
 from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.layers.basic import embedding, from_hparams, renamed
+from ut_keras.layers.basic import embedding, from_hparams, plugged_in, renamed
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth import stack
 from ut_keras.layers.depth.depth import StackOutput
@@ -91,8 +91,34 @@ class Transformer(seq2seq.Seq2Seq):
         hp = self.hparams
         signal = None if hp.pos is None else parts.position_signals.get(hp.pos)(hp, side)
         if signal is not None:
+            shared = renamed.get(signal, "sample_position_ids", "draw_places") is not None
+            plugged_in.check_call("pos", signal, 1 if shared else 2)
             signal.name = name
         return signal
+
+    def _build_all(self):
+        """Build every layer, also the layers inside a user's part that has no own `build`.
+
+        Such a part builds its layers at the first call. A call in the loop of a recurrence would be
+        too late for the optimizer, so this method calls the stacks once.
+        """
+        super()._build_all()
+        positions = (self.source_position, self.target_position)
+        if not any(plugged_in.unbuilt_layers((self.encoder, self.decoder, *positions))):
+            return
+        x = tf.zeros([1, 2, self.hparams.hidden_size], self.compute_dtype)
+        ids = tf.ones([1, 2], tf.int32)
+        features = {"inputs": ids, "targets": ids}
+        for layer, side in zip(positions, features, strict=True):
+            self._add_position(layer, x, features, side, training=False)
+        inputs = StepInputs(padding_mask=ids > 0, training=False)
+        if self.encoder is not None:
+            with keras.name_scope(self.encoder.name):  # so that the paths of weights are unique
+                self.encoder.forward(x, inputs)
+        if self.decoder is not None:
+            memory = None if self.encoder is None else self.decoder.project_memory(x, None)
+            with keras.name_scope(self.decoder.name):
+                self.decoder.forward(x, inputs._replace(memory=memory))
 
     @property
     def count_flops(self) -> Any:

@@ -1,6 +1,7 @@
 """Base classes of layers, with automatic configs, and checks of arguments."""
 
 import inspect
+import warnings
 from collections.abc import Collection, Iterable
 from typing import Any, Self
 
@@ -63,11 +64,14 @@ class PositionWise(Layer):
 def build_all(layers: Iterable[Any], shape: Any) -> None:
     """Build layers with an input shape, and skip layers that are None or already built.
 
-    A layer may already be built because Keras has loaded it from a file.
+    A layer may already be built because Keras has loaded it from a file. A user's layer may have no
+    `build`. The model, or the first call, then builds the layers inside it.
     """
     for layer in layers:
         if layer is not None and not layer.built:
-            layer.build(shape)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", r"`build\(\)` was called on layer")
+                layer.build(shape)
 
 
 def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:

@@ -129,7 +129,7 @@ class AdaptiveComputationTime(depth.Depth):
     ```
     """
 
-    layer_attributes = ("timing", "halting", "block", "injection")
+    layer_attributes = ("timing", "halting", "block", "injection", "initial_state")
     hidden_size = 0  # D; `build` sets it
 
     def __init__(
@@ -150,6 +150,8 @@ class AdaptiveComputationTime(depth.Depth):
     ) -> None:
         super().__init__(**kwargs)
         check_choice("halted_state", halted_state, HALTED_STATES)
+        if not isinstance(halting, halting_lib.Rule):
+            raise ValueError(f"halting must be a halting.Rule. Received: {type(halting).__name__}.")
         truncation.check(backprop_steps, halting.max_steps)
         settings = {"backprop_steps": backprop_steps, "steps_sampling": steps_sampling}
         for name, value in settings.items():

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.hparam_schema import HParamError
-from ut_keras.layers.basic import from_hparams
+from ut_keras.layers.basic import from_hparams, plugged_in
 from ut_keras.layers.basic.layer import PositionWise
 from ut_keras.ops import seed as seed_lib
 
@@ -74,11 +74,14 @@ def start(initial_state: Any, inputs: tf.Tensor, training: bool | None) -> tf.Te
 
 
 def check(initial_state: Any, injection: Any) -> None:
-    """Check that the recurrence reads its input.
+    """Check that the recurrence reads its input, and can call both layers.
 
     Raises:
-        ValueError: if `initial_state` is set, and `injection` is None.
+        ValueError: if `initial_state` is set, and `injection` is None. Also if the `call` of a
+            layer does not accept the arguments that a recurrence passes.
     """
+    plugged_in.check_call("injection", injection, 2)
+    plugged_in.check_call("initial_state", initial_state, 1)
     if initial_state is not None and injection is None:
         raise ValueError(
             "initial_state requires an injection, because the random state does not contain the "

@@ -137,7 +137,7 @@ class Recurrence(depth.Depth):
         its own classifier. Here all steps share one classifier.
     """
 
-    layer_attributes: tuple[str, ...] = ("timing", "block", "injection")
+    layer_attributes: tuple[str, ...] = ("timing", "block", "injection", "initial_state")
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.hparam_schema import TransformerHParams
+from ut_keras.hparam_schema import HParamError, TransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import from_hparams, prepostprocess
 from ut_keras.layers.basic.layer import build_all
@@ -264,4 +264,10 @@ def make_layered_depth(hp: TransformerHParams, block: TransformerBlock, name: st
 def make_transition(hp: TransformerHParams, side: str) -> keras.layers.Layer:
     """Return the transition that `transformer_ffn_type` and `ffn_layer` select."""
     kind = getattr(hp, "transformer_ffn_type", "fc")
-    return parts.transitions.get(hp.ffn_layer if kind == "fc" else kind)(hp, side)
+    transition = parts.transitions.get(hp.ffn_layer if kind == "fc" else kind)(hp, side)
+    if transition is None:
+        raise HParamError(
+            f"ffn_layer={hp.ffn_layer} must be registered for a function that returns a layer. "
+            "Received: None."
+        )
+    return transition

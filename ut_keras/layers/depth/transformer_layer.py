@@ -10,7 +10,7 @@ from ut_keras.hparam_schema import TransformerHParams
 from ut_keras.layers.attention import attention, rotary_attention
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.attention.attention import KeyValue
-from ut_keras.layers.basic import from_hparams, prepostprocess, renamed
+from ut_keras.layers.basic import from_hparams, plugged_in, prepostprocess, renamed
 from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs, Widths
 from ut_keras.layers.depth import state_layer
@@ -50,9 +50,10 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
 
     Args:
         self_attention: a `MultiHeadAttention`.
-        transition: a `FeedForward` or another layer with the same call arguments. With None, the
-            layer consists only of attention. A transition may have an auxiliary loss, as `SigmaMoE`
-            does. Such a transition returns a NamedTuple with `output` and, in training,
+        transition: a `FeedForward` or another layer [B, S, D] -> [B, S, D]. The call passes
+            `padding_mask`, `cache` and `training` to it, if its `call` has these arguments. With
+            None, the layer consists only of attention. A transition may have an auxiliary loss, as
+            `SigmaMoE` does. Such a transition returns a NamedTuple with `output` and, in training,
             `auxiliary_loss_stats`, float32 [B, auxiliary_loss_width]. The recurrence sums these
             stats over all steps. The transition's method `auxiliary_loss` computes the loss,
             float32 [B], from the sum.
@@ -70,7 +71,8 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
 
     Raises:
         ValueError: if the call has a memory and the layer has no `memory_attention`. Also if the
-            layer has a `memory_attention` and the call has no memory.
+            layer has a `memory_attention` and the call has no memory. Also if an attention or the
+            transition cannot be called with the arguments that this layer passes.
 
     References: T2T `universal_transformer_util.transformer_{encoder,decoder}_{attention,ffn}_unit`.
     """
@@ -89,6 +91,10 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        _check_attention("self_attention", self_attention)
+        _check_attention("memory_attention", memory_attention)
+        needs_cache = ("cache",) if hasattr(transition, "cache_widths") else ()
+        plugged_in.check_call("transition", transition, 1, *needs_cache)
         self.self_attention = self_attention
         self.copy_gate = copy_gate
         self.transition = transition
@@ -241,11 +247,11 @@ class Sublayer(prepostprocess.Processing):
 
     Call arguments:
         x: float tensor [B, S, D].
-        cache, training: arguments for the wrapped layer.
+        cache, training: arguments for the wrapped layer, if it accepts them.
         attention_mask, return_weights: arguments for the wrapped layer, if they are not None. They
             are not part of `**arguments`, because Keras does not allow a mix of tensors and other
             objects in `**arguments`.
-        arguments: further tensors for the wrapped layer.
+        arguments: further tensors for the wrapped layer. It need not accept `padding_mask`.
 
     Returns:
         `SublayerOutput`.
@@ -268,6 +274,8 @@ class Sublayer(prepostprocess.Processing):
         self.postprocess = self.process(
             postprocess_sequence, "layer_postprocess", residual_scale=residual_scale
         )
+        optional = ("cache", "padding_mask", "training")
+        self.not_accepted = frozenset(optional) - plugged_in.accepts(sublayer, *optional)
 
     def build(self, x_shape: Shape) -> None:
         build_all((self.preprocess, self.sublayer, self.postprocess), x_shape)
@@ -283,9 +291,11 @@ class Sublayer(prepostprocess.Processing):
     ) -> SublayerOutput:
         named = {"attention_mask": attention_mask, "return_weights": return_weights}
         arguments.update({name: value for name, value in named.items() if value is not None})
-        inner = self.sublayer(
-            self.preprocess(x, training=training), cache=cache, training=training, **arguments
-        )
+        arguments.update(cache=cache, training=training)
+        accepted = {
+            name: value for name, value in arguments.items() if name not in self.not_accepted
+        }
+        inner = self.sublayer(self.preprocess(x, training=training), **accepted)
         result = inner.output if isinstance(inner, tuple) else inner  # type: ignore[attr-defined]
         return SublayerOutput(self.postprocess(result, residual=x, training=training), inner)
 
@@ -300,6 +310,22 @@ def _attention_arguments(layer, attention_mask, inputs):
         return_weights = inputs.record_attention is not False
         return {"attention_mask": attention_mask, "return_weights": return_weights}
     return {"attention_mask": attention.dense_mask(attention_mask)}
+
+
+def _check_attention(name, layer):
+    """Check that a layer has the interface of `MultiHeadAttention`.
+
+    Raises:
+        ValueError: if `call` has other arguments, or if a method is missing.
+    """
+    plugged_in.check_call(name, layer, 1, "attention_mask", "cache", "training")
+    methods = ("cache_widths", "project_key_value", "queries_are_independent", "write_cache")
+    missing = [method for method in methods if layer is not None and not hasattr(layer, method)]
+    if missing:
+        raise ValueError(
+            f"{name} must have the interface of MultiHeadAttention. "
+            f"Received: {type(layer).__name__} without {', '.join(missing)}."
+        )
 
 
 def _where_running(running, new, old):

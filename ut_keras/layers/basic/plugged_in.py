@@ -1,0 +1,64 @@
+"""Checks of the layers that a user plugs into a model: the arguments of `call`, and the weights."""
+
+import inspect
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import keras
+
+from ut_keras.ops import private_api
+
+_VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def unbuilt_layers(layers: Iterable[Any]) -> Iterator[keras.layers.Layer]:
+    """Iterate over the layers, and the layers inside them, that make their weights at a call.
+
+    A layer without its own `build` makes no weights itself, so it is not part of the result.
+    """
+    for layer in layers:
+        for part in () if layer is None else private_api.flatten_layers(layer):
+            if not part.built and type(part).build is not keras.layers.Layer.build:
+                yield part
+
+
+def accepts(layer: keras.layers.Layer, *names: str) -> frozenset[str]:
+    """Return those of the names that are arguments of the layer's `call`.
+
+    `**kwargs` accepts all names, except in a `keras.Sequential` or another `keras.Model`, which
+    passes them on to its own layers.
+    """
+    parameters = inspect.signature(layer.call).parameters
+    takes_all = any(of.kind is inspect.Parameter.VAR_KEYWORD for of in parameters.values())
+    if takes_all and not isinstance(layer, keras.Model):
+        return frozenset(names)
+    return frozenset(names) & parameters.keys()
+
+
+def check_call(name: str, layer: Any, positional: int, *keywords: str) -> None:
+    """Check that a layer can be called as its model calls it.
+
+    Args:
+        name: str, the hparam or argument that selects the layer.
+        layer: the layer, or None.
+        positional: int, the number of arguments that the model passes by position.
+        *keywords: the arguments that the model passes by name.
+
+    Raises:
+        ValueError: if `layer` is not a Keras layer, or its `call` does not accept the arguments.
+    """
+    if layer is None:
+        return
+    if not isinstance(layer, keras.layers.Layer):
+        raise ValueError(f"{name} must be a Keras layer. Received: {type(layer).__name__}.")
+    signature = inspect.signature(layer.call)
+    try:
+        signature.bind(*[None] * positional, **dict.fromkeys(keywords))
+    except TypeError as error:
+        named = [of for of in signature.parameters.values() if of.kind not in _VARIABLE]
+        count = f"{positional} positional argument{'s' if positional > 1 else ''}"
+        takes = " and ".join([count, *keywords]) if keywords else count
+        raise ValueError(
+            f"{name} must be a layer whose `call` accepts {takes}. "
+            f"Received: {type(layer).__name__}.call({', '.join(of.name for of in named)})."
+        ) from error
