@@ -29,7 +29,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from ut_keras import registry
 from ut_keras.data import contract, features, tfrecords
@@ -71,8 +71,18 @@ _T2T_METHODS = {
 }
 
 
-def register(name: str) -> Callable[[type[P]], type[P]]:
+@overload
+def register(name: str | None = None) -> Callable[[type[P]], type[P]]: ...
+
+
+@overload
+def register(name: type[P]) -> type[P]: ...
+
+
+def register(name: Any = None) -> Any:
     """Return a decorator that registers a `Problem` subclass as `name`.
+
+    Without a name, the name is derived from the class, as in T2T. See `registry.default_name`.
 
     Raises:
         ValueError: if the name is already registered.
@@ -81,7 +91,7 @@ def register(name: str) -> Callable[[type[P]], type[P]]:
             methods of T2T on which the data depend.
     """
 
-    def decorator(problem_class):
+    def add(name, problem_class):
         for attribute in _T2T_SPLIT_ATTRIBUTES:
             if hasattr(problem_class, attribute):
                 raise DataError(
@@ -97,9 +107,9 @@ def register(name: str) -> Callable[[type[P]], type[P]]:
                     "must derive from tensor2tensor.data_generators.text_problems, see "
                     f"docs/t2t_package.md. Received: {attribute}, which is not called here."
                 )
-        return REGISTRY.register(name)(problem_class)
+        REGISTRY.add(name, problem_class)
 
-    return decorator
+    return registry.decorator(name, add)
 
 
 def _is_overridden(problem_class, name):

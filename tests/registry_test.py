@@ -39,3 +39,43 @@ def test_add_accepts_a_rerun_notebook_cell():
     assert table.get("name")() == 2
     with pytest.raises(ValueError, match="Received: 'name' twice"):
         exec(cell.format("g", 3), names)
+
+
+def test_register_without_a_name_derives_the_name():
+    table = registry.Registry("thing")
+
+    @table.register
+    class TranslateEnFa8k:
+        pass
+
+    @table.register()
+    def small_set():
+        pass
+
+    assert table.names() == ["small_set", "translate_en_fa8k"]
+    assert table.get("translate_en_fa8k") is TranslateEnFa8k
+    for wrong in (7, ["name"]):
+        with pytest.raises(ValueError, match=r"name must be a string\. Received: "):
+            table.register(wrong)
+
+
+def test_problems_sets_and_models_derive_their_names(registries):
+    from ut_keras import hparams, models, problems
+    from ut_keras.hparams.registry import SETS
+    from ut_keras.models.universal_transformer import UniversalTransformer
+    from ut_keras.problems import problem
+
+    @problem.register
+    class SmallVocab(problem.Problem):
+        pass
+
+    @hparams.register
+    def my_tiny():
+        return hparams.get("transformer_tiny")
+
+    @models.register
+    class MyModel(UniversalTransformer):
+        pass
+
+    assert "small_vocab" in problems.names() and SETS.get("my_tiny") is my_tiny
+    assert models._CLASSES.get("my_model") is MyModel

@@ -5,18 +5,26 @@
     @problems.register("algorithmic_reverse_binary40")
     def reverse_binary(): ...
 
-T2T has one global registry that derives names from class names. In ut_keras, every name is written
-in full, so that a text search finds the name. This module does not import TensorFlow.
+T2T has one global registry that derives names from class names. ut_keras also derives the name if a
+decorator gets none. The names in ut_keras itself are written in full, so that a text search finds
+them. This module does not import TensorFlow.
 """
 
 import difflib
 import fnmatch
+import inspect
+import re
 from collections.abc import Callable, Collection
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from ut_keras.errors import UserError
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Matches before a capital letter that is followed by a small letter or digit, and between a small
+# letter or digit and a capital letter.
+_BOUNDARY = re.compile(r"(?<=.)(?=[A-Z][a-z0-9]+)|(?<=[a-z0-9])(?=[A-Z])")
 
 
 class UnknownNameError(UserError):
@@ -35,18 +43,23 @@ class Registry:
         self._entries: dict[str, Any] = {}
         self._unsupported: dict[str, str] = {}
 
-    def register(self, name: str) -> Callable[[T], T]:
+    @overload
+    def register(self, name: str | None = None) -> Callable[[T], T]: ...
+
+    @overload
+    def register(self, name: F) -> F: ...
+
+    def register(self, name: Any = None) -> Any:
         """Return a decorator that registers the decorated object under `name`.
 
+        Args:
+            name: str. Without a name, as in `@register` and `@register()`, the name is derived from
+                the class or function, as in T2T. See `default_name`.
+
         Raises:
-            ValueError: if the name is already registered.
+            ValueError: if the name is already registered, or is not a string.
         """
-
-        def decorator(entry):
-            self.add(name, entry)
-            return entry
-
-        return decorator
+        return decorator(name, self.add)
 
     def add(self, name: str, entry: Any) -> None:
         """Register `entry` under `name`.
@@ -103,6 +116,40 @@ class Registry:
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._entries
+
+
+def decorator(given: Any, add: Callable[[str, Any], object]) -> Any:
+    """Return a decorator that calls `add(name, entry)` and returns the entry.
+
+    Args:
+        given: the argument of the decorator. A str is the name. With None, the decorator derives
+            the name from the entry. If the decorator has no brackets, `given` is the entry itself.
+        add: function of a name and an entry.
+
+    Raises:
+        ValueError: if `given` is something else.
+    """
+    if inspect.isclass(given) or inspect.isfunction(given):
+        add(default_name(given), given)
+        return given
+    if given is not None and not isinstance(given, str):
+        raise ValueError(f"name must be a string. Received: {given!r}.")
+
+    def decorate(entry):
+        add(default_name(entry) if given is None else given, entry)
+        return entry
+
+    return decorate
+
+
+def default_name(entry: Any) -> str:
+    """Return T2T's name of a class or function: `small_vocab` for the class `SmallVocab`."""
+    return camelcase_to_snakecase(entry.__name__)
+
+
+def camelcase_to_snakecase(name: str) -> str:
+    """Convert a name such as TranslateEnFa8k to translate_en_fa8k."""
+    return _BOUNDARY.sub("_", name).lower()
 
 
 def is_notebook_rerun(before: Any, now: Any) -> bool:

@@ -13,7 +13,7 @@ Parts of a model, such as another transition, are registered in `ut_keras.parts`
 
 import importlib
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ut_keras import registry
 from ut_keras.data import features as features_lib
@@ -82,22 +82,31 @@ for _pattern, _reason in {
     refuse(_pattern, _reason)
 
 
-def register(name: str) -> Callable[[M], M]:
+@overload
+def register(name: str | None = None) -> Callable[[M], M]: ...
+
+
+@overload
+def register(name: M) -> M: ...
+
+
+def register(name: Any = None) -> Any:
     """Return a decorator that registers a class as a model.
 
-    Keras uses the name in `.keras` files.
+    Keras uses the name in `.keras` files. Without a name, the name is derived from the class, as in
+    T2T. See `registry.default_name`.
 
     Raises:
         ValueError: if the name is in use.
     """
 
-    def decorator(model_class):
+    def add(name, model_class):
         import keras  # not at the top, because listing the names must not import Keras
 
         _CLASSES.add(name, model_class)
-        return keras.saving.register_keras_serializable("ut_keras.models", name)(model_class)
+        keras.saving.register_keras_serializable("ut_keras.models", name)(model_class)
 
-    return decorator
+    return registry.decorator(name, add)
 
 
 def register_alias(name: str, other: str) -> None:

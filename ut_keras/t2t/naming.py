@@ -1,20 +1,11 @@
 """Stand-ins for utils.metrics, layers.modalities and the name functions of misc_utils."""
 
-import re
 import types
 from collections.abc import Callable
 from typing import Any
 
 from ut_keras.errors import DataError
-
-# Matches before a capital letter that is followed by a small letter or digit, and between a small
-# letter or digit and a capital letter.
-_BOUNDARY = re.compile(r"(?<=.)(?=[A-Z][a-z0-9]+)|(?<=[a-z0-9])(?=[A-Z])")
-
-
-def camelcase_to_snakecase(name: str) -> str:
-    """Convert a name such as TranslateEnFa8k to translate_en_fa8k."""
-    return _BOUNDARY.sub("_", name).lower()
+from ut_keras.registry import camelcase_to_snakecase  # noqa: F401
 
 
 def snakecase_to_camelcase(name: str) -> str:

@@ -15,34 +15,20 @@ from collections.abc import Callable
 from typing import Any
 
 from ut_keras import hparams as hparams_lib
-from ut_keras import models
+from ut_keras import models, registry
 from ut_keras import problems as problems_lib
 from ut_keras.hparams.registry import RANGES, SETS
 from ut_keras.problems.problem import REGISTRY as PROBLEMS
-from ut_keras.t2t import hparam, multi_problem, naming, overridden
+from ut_keras.registry import default_name  # noqa: F401
+from ut_keras.t2t import hparam, multi_problem, overridden
 from ut_keras.t2t import models as t2t_models
 from ut_keras.t2t import problem as t2t_problem
 from ut_keras.t2t.naming import Modalities  # noqa: F401
 
 
-def default_name(class_or_function: Callable) -> str:
-    """Return the name under which a class or function is registered by default."""
-    return naming.camelcase_to_snakecase(class_or_function.__name__)
-
-
 def _decorator_for(function):
     """Return a decorator, with or without a name, that calls `function(name, thing)`."""
-
-    def register(given=None):
-        if given is None or isinstance(given, str):
-            return functools.partial(_register, given)
-        return _register(None, given)
-
-    def _register(name, thing):
-        function(name or default_name(thing), thing)
-        return thing
-
-    return register
+    return lambda given=None: registry.decorator(given or None, function)
 
 
 @_decorator_for
