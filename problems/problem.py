@@ -477,9 +477,15 @@ class Problem:
                 ):
                     print(f"note: {note}", flush=True)
             for number, (split, shards) in enumerate(missing.items()):
-                counts[split.name] = self._generate_split(
-                    split, shards, data_dir, tmp_dir, num_processes, is_first=number == 0
-                )
+                try:
+                    counts[split.name] = self._generate_split(
+                        split, shards, data_dir, tmp_dir, num_processes, is_first=number == 0
+                    )
+                except text_encoder.UnknownWordError as error:
+                    removable = () if tasks is not None else new_side_files
+                    if advice := self._unknown_word_advice(data_dir, removable):
+                        raise DataError(f"{error} {advice}") from error
+                    raise
                 left_out += self.left_out
         summary = generation.summary(counts, left_out, time.monotonic() - start, data_dir)
         print(f"{self.name}: {summary}")
@@ -510,6 +516,10 @@ class Problem:
             self._max_cases,
             self._described(split.name, data_dir, tmp_dir),
         )
+
+    def _unknown_word_advice(self, data_dir, new_side_files):
+        """Return what the user can do if a word is not in the vocabulary, or ""."""
+        return ""
 
     def _described(self, split, data_dir, tmp_dir):
         """Return digests and fingerprints of the files on which the records depend.

@@ -18,12 +18,13 @@ A dataset of your own takes about ten lines:
 """
 
 import collections
+import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-from ut_keras.data import contract
+from ut_keras.data import contract, tfrecords
 from ut_keras.data.writing import generation
 from ut_keras.errors import DataError
 from ut_keras.problems import perplexity, problem
@@ -53,7 +54,8 @@ class Text2TextProblem(problem.Problem):
         approx_vocab_size: int. The approximate number of subwords, or the largest number of words.
         max_samples_for_vocab: int. Number of samples from which the vocabulary is built. None means
             all samples.
-        oov_token: str. The word that replaces words outside the vocabulary, for "tokens".
+        oov_token: str. The word that replaces words outside the vocabulary, for "tokens". None: a
+            word outside the vocabulary raises an error.
         vocab_name: str. The name of the problem whose vocabulary is used. None means this problem.
     """
 
@@ -117,6 +119,22 @@ class Text2TextProblem(problem.Problem):
         if not os.path.exists(path):
             text_encoder.store_new(self.build_vocab(self.texts_for_vocab(data_dir, tmp_dir)), path)
 
+    def _unknown_word_advice(self, data_dir, new_side_files):
+        """Return what the user can do, and remove a new vocabulary that no data were made with."""
+        advice = (
+            "Set oov_token to a word that replaces unknown words, such as '<UNK>', or increase "
+            f"approx_vocab_size. Received: oov_token={self.oov_token!r}, "
+            f"approx_vocab_size={self.approx_vocab_size}."
+        )
+        path = os.path.join(data_dir, self.vocab_filename)
+        has_data = any(tfrecords.exist(data_dir, self.filename, split) for split in self.splits)
+        if path in new_side_files and not has_data and self.vocab_name is None:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(path)
+            return advice
+        files = f"{path} and {self.filename}-*" if has_data else path
+        return f"{advice} To build the vocabulary again, remove {files}."
+
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         """Yield the texts from which the vocabulary is built."""
         samples = self.generate_samples("train", data_dir, tmp_dir, seed=0)
@@ -151,6 +169,9 @@ class WordsProblem(Text2TextProblem):
     eval_metrics: tuple[str, ...] = problem.Problem.eval_metrics
     vocab_type = "tokens"
     approx_vocab_size = sys.maxsize  # this value means that there is no limit
+
+    def _unknown_word_advice(self, data_dir, new_side_files):
+        return ""
 
     def words(self, tmp_dir: str | None) -> list[str]:
         """Return the words of the vocabulary in the order of their ids."""

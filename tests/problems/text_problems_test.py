@@ -178,3 +178,38 @@ def test_vocabulary_of_existing_data_is_not_replaced(tmp_path):
         [path] = tfrecords.find(str(tmp_path), problem.name, "train")
         ids = next(tfrecords.read(path))["targets"][:-1]
         assert problem.feature_encoders(str(tmp_path))["targets"].decode(ids) == problem.name
+
+
+class RareWords(text_problems.Text2SelfProblem):
+    name = "rare_words"
+    num_train_shards = 1
+    vocab_type = "tokens"
+    approx_vocab_size = 2
+
+    def generate_samples(self, split, data_dir, tmp_dir, seed):
+        rare = "new" if split == "dev" and self.approx_vocab_size > 3 else "c"
+        yield from ({"targets": text} for text in ("a b", "a b", rare))
+
+
+def test_failed_run_leaves_no_vocabulary_without_all_words(tmp_path):
+    """The next run with another `approx_vocab_size` or `oov_token` builds the vocabulary again."""
+    made, folder = RareWords(), str(tmp_path)
+    vocabulary = tmp_path / "vocab.rare_words.tokens"
+    advice = r"Received: 'c'\. .*oov_token=None, approx_vocab_size=2\.$"
+    with pytest.raises(DataError, match=advice):
+        made.generate_data(folder)
+    assert not vocabulary.exists()
+    made.approx_vocab_size = 9
+    # The train split is written before the dev split fails, so its vocabulary must stay.
+    with pytest.raises(DataError, match=rf"remove {vocabulary} and rare_words-\*\.$"):
+        made.generate_data(folder)
+    assert vocabulary.exists()
+
+
+def test_vocabulary_of_another_run_is_named_and_kept(tmp_path):
+    made, vocabulary = RareWords(), tmp_path / "vocab.rare_words.tokens"
+    made.oov_token = "<unk>"
+    text_encoder.TokenTextEncoder(tokens=["a", "b"]).store_to_file(str(vocabulary))
+    with pytest.raises(DataError, match=rf"oov_token='<unk>', .* remove {vocabulary}\.$"):
+        made.generate_data(str(tmp_path))
+    assert vocabulary.exists()

@@ -114,6 +114,10 @@ def store_new(encoder: "SubwordTextEncoder | TokenTextEncoder", path: str) -> No
             time.sleep(0.1)
 
 
+class UnknownWordError(DataError):
+    """A word is not in a vocabulary of words, and no token replaces it."""
+
+
 class TokenTextEncoder(TextEncoder):
     """Words separated by spaces, from a vocabulary file or a list.
 
@@ -164,7 +168,7 @@ class TokenTextEncoder(TextEncoder):
         for word in text.split():
             index = self._ids.get(word, self.oov_id)
             if index is None:
-                raise DataError(
+                raise UnknownWordError(
                     f"Every word must be in the vocabulary {self.filename or ''} of "
                     f"{self.vocab_size} tokens. Received: {word!r}."
                 )
