@@ -29,6 +29,9 @@ names, range_names = SETS.names, RANGES.names
 def get(name: str, overrides: str | Mapping[str, Any] = "") -> BasicHParams:
     """Return a set with some values replaced.
 
+    A note is printed for each replaced value that has no effect, such as `learning_rate` with a
+    schedule that does not read it.
+
     Args:
         name: str, one of `names()`.
         overrides: str such as "hidden_size=64,pos=None", or dict from name to value.
@@ -47,7 +50,10 @@ def get(name: str, overrides: str | Mapping[str, Any] = "") -> BasicHParams:
         raise HParamError(
             f"The function of the hparams set {name} must return hparams. Received: {hp!r}."
         )
-    return hp.override(overrides)
+    changed = hp.override(overrides)
+    for note in changed.ignored_notes(hp):
+        print(f"note: {note}", flush=True)
+    return changed
 
 
 def get_range(name: str) -> tuple[Range, ...]:

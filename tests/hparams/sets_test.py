@@ -169,3 +169,13 @@ def test_get_rejects_set_without_hparams(monkeypatch):
         hparam_schema.HParamError, match="forgets_to_return must return.*Received: None"
     ):
         hparams.get("forgets_to_return", "hidden_size=8")
+
+
+def test_get_prints_a_note_for_a_value_without_effect(capsys):
+    given = {"learning_rate": 0.5, "hidden_size": 64}
+    hp = hparams.get("adaptive_universal_transformer_quick", given)
+    [note] = capsys.readouterr().out.splitlines()
+    assert hp.learning_rate == 0.5
+    assert note.startswith("note: learning_rate=0.5 has no effect: learning_rate_schedule=")
+    hparams.get("adaptive_universal_transformer_quick", "hidden_size=64")
+    assert not capsys.readouterr().out

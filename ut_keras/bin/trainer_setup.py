@@ -249,7 +249,7 @@ def final_hparams(
 def _final_hparams(hparams_set, given, output_dir, record, trains):
     saved, trained = run_directory.read_hparams(output_dir, record)
     if hparams_set and (saved is None or record.get("hparams_set") != hparams_set):
-        return hparams_lib.get(hparams_set, given), trained
+        return hparams_lib.get(hparams_set).override(given), trained
     if saved is None:
         raise UsageError(
             "--hparams_set is required because --output_dir has no hparams.json. "
