@@ -16,7 +16,8 @@ a vocabulary built from Multi30k and the labels "bad" and "good":
   vocabulary is built from the train split and stored in data_dir as
   `vocab.text2text_tsv.8192.subwords`. If the file exists already, it is used.
 - **Labels** are the sorted labels of the train split, stored in `labels.text2class_tsv.txt`.
-- **Length.** Training drops lines with more than `max_length` subwords (256 in most hparams sets).
+- **Length.** Training drops lines with more than `max_length` subwords (256 in most hparams sets),
+  and prints how many examples it drops.
 - **Splits.** If there is no `dev` file, every 20th line of `train` becomes the dev split. `test` is
   optional. Empty lines are skipped.
 

@@ -45,9 +45,17 @@ def test_evaluation_keeps_order_within_bucket(tmp_path):
     assert rows(found) == [e["inputs"] for e in examples]
 
 
-def test_training_drops_only_long_examples(files):
+def test_training_drops_only_long_examples(files, capsys):
     expected = sorted([n for n in LENGTHS if n <= 32] * 3)
     assert sorted(map(len, rows(batches(files, training=True, seed=1)))) == expected
+    dropped, total = 3 * len(LENGTHS) - len(expected), 3 * len(LENGTHS)
+    note = f"note: max_length=32 leaves out {dropped} of {total} training examples\n"
+    assert dropped and capsys.readouterr().out == note
+    batches(files, training=True, settings=settings(max_length=max(LENGTHS), min_length=2))
+    too_short = sum(n < 2 for n in LENGTHS) * 3
+    assert ("min_length=2" in capsys.readouterr().out) == bool(too_short)
+    batches(files)
+    assert not capsys.readouterr().out  # an evaluation drops nothing
 
 
 def test_eval_drop_long_sequences_drops_in_evaluation(files):

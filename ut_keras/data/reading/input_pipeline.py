@@ -125,7 +125,8 @@ def make_batches(
         files: list of str, TFRecord files.
         record_specs: dict from the name of a feature of the records to its `FeatureSpec`.
         settings: `InputSettings`.
-        training: bool. If True, examples are shuffled and long examples are dropped.
+        training: bool. If True, examples are shuffled and long examples are dropped. A note is
+            printed with the number of dropped examples.
         num_replicas: int. The factor by which the batches are enlarged.
         seed: int, or a function from the number of an epoch to an int. The seed makes shuffling in
             training reproducible. Even with an int, each epoch has a different order. If it is
@@ -206,6 +207,8 @@ def make_batches(
     )
     if not len(order):
         raise _no_examples(len(index), files, settings.min_length, longest, drop_long)
+    if note := _left_out_note(lengths, settings, longest, training):
+        print(f"note: {note}", flush=True)
     fill_to = scheme.batch_sizes if training and settings.static_shapes else None
     lengths_vary = lengths_vary and not settings.static_shapes
     padded_lengths = None
@@ -331,6 +334,18 @@ def _scheme(settings, drop_long):
     if settings.static_shapes or not drop_long:
         scheme = batching.extended(scheme, settings.batch_size, longest, farthest)
     return scheme
+
+
+def _left_out_note(lengths, settings, longest, training):
+    """Return a note on the examples that are too long or too short, or "" if there are none."""
+    name = "max_length" if settings.max_length else "batch_size"
+    counts = {
+        f"{name}={longest}": np.count_nonzero(lengths > longest),
+        f"min_length={settings.min_length}": np.count_nonzero(lengths < settings.min_length),
+    }
+    examples = f"{len(lengths):,} {'training' if training else 'evaluation'} examples"
+    parts = [f"{limit} leaves out {n:,} of {examples}" for limit, n in counts.items() if n]
+    return "; ".join(parts)
 
 
 def _no_examples(count, files, shortest, longest, drop_long):
