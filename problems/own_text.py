@@ -21,7 +21,8 @@ a vocabulary built from Multi30k and the labels "bad" and "good":
 - **Splits.** If there is no `dev` file, every 20th line of `train` becomes the dev split. `test` is
   optional. Empty lines are skipped.
 
-Other formats take about ten lines of Python, see text_problems.py.
+Other formats take about ten lines of Python, see text_problems.py. docs/own_data.md shows how to
+convert CSV files and how to get a larger vocabulary.
 
 T2T's problems for your own text read parallel files, in which line n of the targets belongs to line
 n of the inputs:
@@ -43,7 +44,7 @@ from ut_keras.problems.problem import Texts
 from ut_keras.text import text_encoder, text_lines
 
 _HELD_OUT_EVERY = 20
-_BYTES_PER_SUBWORD = 400  # with this number, each subword occurs often enough to be learned
+BYTES_PER_SUBWORD = 400  # with this number, each subword occurs often enough to be learned
 _PARTS = {"train": "train", "dev": "eval"}  # dict from split to a part of T2T's file names
 
 
@@ -99,7 +100,7 @@ class OwnText(text_problems.Text2TextProblem):
         if self.vocab_type != "subwords":
             return super().build_vocab(texts)
         size = self._train_bytes
-        most = min(self.approx_vocab_size, 1 + size // _BYTES_PER_SUBWORD)
+        most = min(self.approx_vocab_size, 1 + size // BYTES_PER_SUBWORD)
         encoder = text_encoder.SubwordTextEncoder.build_from_generator(texts, most)
         print(f"{self.name}: {encoder.vocab_size:,} subwords for {size:,} bytes", flush=True)
         return encoder

@@ -16,6 +16,7 @@ sys.path.insert(0, ROOT)
 from ut_keras import problems  # noqa: E402
 from ut_keras.data.tfrecords import DataError  # noqa: E402
 from ut_keras.files import whole_file  # noqa: E402
+from ut_keras.problems import own_text  # noqa: E402
 from ut_keras.problems.problem import Problem  # noqa: E402
 
 # The numbers of examples in train, dev and test, for problems whose numbers depend on the raw data.
@@ -108,6 +109,7 @@ ut-datagen --problem=NAME --data_dir=… --tmp_dir=… --inspect=5
 - **Paper**: the experiment that uses the problem.
 - **Examples**: a `?` means that the number is not known before the data is available.
 - **Vocabulary**: the number of tokens. Two numbers are given if inputs and targets differ.
+  [own_data.md](own_data.md#vocabulary) describes the vocabulary of your own files.
 - **Metrics**: all problems have {usual},
   unless the column says "only". Metrics in italics are computed from features or from decoded
   text. The source file describes them.
@@ -198,6 +200,9 @@ def _examples(problem):
 
 def _vocabulary(problem):
     kind = getattr(problem, "vocab_type", None)
+    if isinstance(problem, own_text.OwnText):
+        size = own_text.BYTES_PER_SUBWORD
+        return f"one subword per {size} bytes, at most about {problem.approx_vocab_size:,}"
     if kind == "subwords":
         return f"about {problem.approx_vocab_size:,} subwords"
     if kind == "characters":

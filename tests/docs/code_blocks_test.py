@@ -47,6 +47,10 @@ SHORTER = {
         "HIDDEN_SIZE, MAX_STEPS = 32, 6": "HIDDEN_SIZE, MAX_STEPS = 16, 2",
         "epochs=2": "epochs=1, verbose=0",
     },
+    "docs/own_data.md": {
+        '_transformer_quick")': '_transformer_quick", "hidden_size=16,filter_size=16")',
+        "epochs=5": "epochs=1, verbose=0",
+    },
     "docs/quickstart.md": {
         "max_length=11,batch_size=512": "max_length=11,batch_size=64,learning_rate_warmup_steps=1",
         "train_steps=800": "train_steps=2",
@@ -91,7 +95,8 @@ def test_excerpts_exist(page, monkeypatch):
 # in `pretrained`, contain most examples of README.md and docs/index.md. For the parts of
 # docs/depth.md, there are tests in tests/layers/depth and tests/models/segments_test.py.
 _SLOW = (
-    *("README.md", "docs/depth.md", "docs/index.md", "docs/keras_layers.md", "docs/on_device.md"),
+    *("README.md", "docs/depth.md", "docs/how_it_works.md", "docs/index.md"),
+    *("docs/keras_layers.md", "docs/on_device.md", "docs/own_data.md"),
     *("docs/quickstart.md", "docs/serving.md", "docs/visualize.md"),
     "pretrained/multi30k_ende_adaptive/README.md",
 )
@@ -132,6 +137,26 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
 
 def _identifier(page):
     return re.sub(r"\W", "_", page.lower().removesuffix(".md"))
+
+
+def _prepare_docs_own_data(text, folder):
+    """Write a CSV file whose field has a comma, quotation marks, a tab and a line break."""
+    row = '"A ""dull"", long film.\tI was\nasleep.",bad\n'
+    (folder / "reviews.csv").write_text(f"text,label\n{row}", encoding="utf-8")
+
+
+def _check_docs_own_data(names, folder):
+    line = 'A "dull", long film. I was asleep.\tbad\n'
+    assert (folder / "my_text" / "train.tsv").read_text(encoding="utf-8") == line
+    lines = "".join(f"{i * i * 7919} ist\t{i * i * 7919} is\n" for i in range(900))
+    (folder / "my_text" / "train.tsv").write_text(lines, encoding="utf-8")
+    sizes = {}
+    for name in ("text2text_tsv", "my_pairs"):
+        problem = problems.get(name)
+        problem.generate_data("data", "my_text", num_processes=1)
+        sizes[name] = problem.feature_encoders("data")["inputs"].vocab_size
+    assert sizes["text2text_tsv"] < 150 and sizes["my_pairs"] > 500
+    assert names["classifier"].predict({"inputs": names["inputs"]}, verbose=0).shape == (512, 2)
 
 
 def _prepare_docs_serving(text, folder):
@@ -217,6 +242,17 @@ def _check_text_of_model(names):
     problem = problems.get("algorithmic_reverse_decimal40_held_out")
     loaded = ut_keras.load("runs/model.keras", problem=problem, data_dir="runs/data")
     assert isinstance(written, str) and loaded.translate("3 1 4") == written
+
+
+def _check_docs_how_it_works(names, folder):
+    """Check that the halting rule of the page takes at least two steps in training and decoding."""
+    ids = np.int32([[3, 4, 1], [5, 1, 0]])
+    model = names["model"]
+    out = model.inspect({"inputs": ids, "targets": ids})
+    for times in (out.encoder.ponder_times, out.decoder.ponder_times):
+        assert np.min(times) == 2 or np.min(times) == 3
+    cached, whole = (model.generate({"inputs": ids}, cache=use) for use in (True, False))
+    np.testing.assert_array_equal(cached.ids, whole.ids)
 
 
 def _check_docs_quickstart(names, folder):

@@ -160,6 +160,11 @@ def _prepare_readme(folder):
     (folder / "my_text" / "train.tsv").write_text("21 March 1948\t1948-03-21\n" * 40)
 
 
+def _prepare_own_data(folder):
+    (folder / "my_text").mkdir()
+    (folder / "my_text" / "train.tsv").write_text("A dull film.\tbad\nA great film.\tgood\n" * 40)
+
+
 def _prepare_decoding(folder):
     _write_run(folder, "run", "data", steps=range(1000, 9000, 1000))
     (folder / "test.en").write_text("0 1\n1\n")
@@ -180,6 +185,7 @@ PREPARE = {
     "README.md": _prepare_readme,
     "docs/decoding.md": _prepare_decoding,
     "docs/on_device.md": lambda folder: _write_text_run(folder, "runs/ende", "runs/multi30k"),
+    "docs/own_data.md": _prepare_own_data,
     "docs/serving.md": _prepare_serving,
     "docs/visualize.md": _prepare_visualize,
 }
