@@ -288,6 +288,7 @@ class SavedRun:
 
         Args:
             texts, options: the same as for `translate`.
+            beam_size: int. The default is 1, unlike the default 4 of `translate`.
 
         Returns:
             list with one list of (str, score) per text, sorted from best to worst. If `texts` is
