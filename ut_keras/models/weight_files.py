@@ -5,6 +5,7 @@ layers would load the file of a model with three layers without an error.
 """
 
 import io
+import json
 import os
 import tempfile
 import zipfile
@@ -21,8 +22,8 @@ _MOST_NAMES = 3  # maximum number of weights in an error message
 def check(path: str | os.PathLike[str], number: int, save: Callable[[str], None]) -> None:
     """Check a file before `load_weights` reads it.
 
-    The function ignores the weights of the optimizer. It also ignores files that are not HDF5, and
-    files that are not on this machine.
+    The function ignores the weights of the optimizer. It does not check files in other formats than
+    `.weights.h5`, `.weights.json` and `.keras`, and files that are not on this machine.
 
     Args:
         path: the argument of `load_weights`.
@@ -51,22 +52,32 @@ def check(path: str | os.PathLike[str], number: int, save: Callable[[str], None]
 
 def _names(path):
     """Return the names of the weights in a file, without those of the optimizer."""
-    file: Any = path
-    if not os.path.isfile(path):
-        return set()
-    if path.endswith(".keras"):
-        with zipfile.ZipFile(path) as archive:
-            if _WEIGHTS not in archive.namelist():
-                return set()
-            file = io.BytesIO(archive.read(_WEIGHTS))
-    elif not path.endswith("weights.h5"):
-        return set()
     names: set[str] = set()
 
     def add(name, entry):
         if isinstance(entry, h5py.Dataset) and not name.startswith(_OPTIMIZER):
             names.add(name)
 
-    with h5py.File(file, "r") as opened:
-        opened.visititems(add)
+    for part in _hdf5_files(path):
+        with h5py.File(part, "r") as opened:
+            opened.visititems(add)
     return names
+
+
+def _hdf5_files(path) -> list[Any]:
+    """Return the HDF5 files with the weights: paths, or the content of a file in an archive."""
+    if not os.path.isfile(path):
+        return []
+    if path.endswith("weights.h5"):
+        return [path]
+    if path.endswith(".keras"):
+        with zipfile.ZipFile(path) as archive:
+            if _WEIGHTS not in archive.namelist():
+                return []
+            return [io.BytesIO(archive.read(_WEIGHTS))]
+    if path.endswith("weights.json"):  # several files, which this file lists
+        with open(path, encoding="utf-8") as file:
+            lists = json.load(file)["weight_map"].values()
+        found = {name for names in lists for name in ([names] if isinstance(names, str) else names)}
+        return [os.path.join(os.path.dirname(path), name) for name in sorted(found)]
+    return []
