@@ -13,8 +13,9 @@ ADAPTIVE = "recurrence_type=act,num_rec_steps=3,act_halting_bias_init=-2"
 
 
 def build(name, changes="", specs=None, set_name="universal_transformer_tiny"):
-    sizes = "hidden_size=16,num_heads=2"
-    hp = hparams.get(set_name, ",".join(filter(None, [sizes, changes])))
+    """Return a model with large random weights. A Universal Transformer has 3 steps by default."""
+    sizes = "hidden_size=16,num_heads=2" + ",num_rec_steps=3" * name.startswith("universal")
+    hp = hparams.get(set_name, sizes).override(changes)
     size = ENCODER.vocab_size
     specs = specs or {"inputs": FeatureSpec(size), "targets": FeatureSpec(size)}
     model = models.from_specs(name, hp, specs)
