@@ -8,24 +8,34 @@ import pytest
 _CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 # The slow tests of these files take longest, so pytest starts with these files, in this order.
-# With `--dist loadfile`, each file runs in one process. If a long file started last, the other
+# With `--dist loadfile`, each file runs in one process. If a long file started late, the other
 # processes would wait for its end.
 LONGEST_FILES = (
     "docs/shell_blocks_test.py",
-    "training/fit_two_replicas_test.py",
-    "training/two_workers_test.py",
-    "notebooks_test.py",
-    "training/survival_test.py",
-    "trainer_test.py",
-    "layers/attention/block_attention_test.py",
-    "docs/code_blocks_test.py",
-    "training/train_step_test.py",
+    "decoding/cache_test.py",
+    "training/fit_compiled_replicas_test.py",
     "models/recompute_test.py",
-    "training/curriculum_test.py",
-    "t2t/five_packages_test.py",
-    "bin/tune_test.py",
-    "inference/onnx_export_test.py",
+    "decoding/generate_test.py",
+    "training/two_workers_test.py",
+    "inference/export_test.py",
+    "training/survival_test.py",
+    "notebooks_test.py",
+    "models/properties_test.py",
     "inference/litert_export_test.py",
+    "training/train_step_test.py",
+    "layers/attention/block_attention_test.py",
+    "t2t/five_packages_test.py",
+    "benchmarks/results/run_test.py",
+    "bin/resume_test.py",
+    "inference/onnx_export_test.py",
+    "models/fit_test.py",
+    "training/compiled_replicas_test.py",
+    "training/fit_two_replicas_test.py",
+    "docs/code_blocks_test.py",
+    "t2t/multi_problem_test.py",
+    "data/flipped_bits_test.py",
+    "training/segments_resume_test.py",
+    "trainer_test.py",
 )
 
 # A graph has about 10,000 Python objects, and most tests trace several graphs. With Python's
