@@ -1,5 +1,6 @@
 import importlib
 import os
+import subprocess
 import sys
 
 import pytest
@@ -250,6 +251,30 @@ def test_tensorflow_1_name_raises_when_used(load):
     for use, name in ((getattr(package, f"use{which}"), names[which]) for which in names):
         with pytest.raises(Missing, match=f"tf.{name}.*TensorFlow 1"):
             use()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import keras",
+        pytest.param("from ut_keras.text import text_encoder_op", marks=pytest.mark.slow),
+    ],
+)
+def test_package_that_imports_tensorflow_shows_no_log_lines(tmp_path, line):
+    """TensorFlow writes log lines during its import, also if Keras imports TensorFlow."""
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text(f"{line}\nimport keras, sys\nprint(keras.Model)\n")
+    code = (
+        f"import sys; from ut_keras.t2t import usr_dir; usr_dir.load({str(package)!r});"
+        "import tensorflow; tensorflow.constant(0); print(sys.modules['keras'].__loader__)"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert "Model" in done.stdout and "SourceFileLoader" in done.stdout
 
 
 def test_unsupported_name_ends_command_with_one_line(tmp_path, registries, capsys):

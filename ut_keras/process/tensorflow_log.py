@@ -35,8 +35,11 @@ def load() -> None:
 
 
 @contextlib.contextmanager
-def held_back() -> Iterator[None]:
+def held_back(has_begun: bool = False) -> Iterator[None]:
     """Context that hides TensorFlow's log lines while other code imports TensorFlow.
+
+    If TensorFlow is imported already, the context does nothing. With `has_begun`, TensorFlow may be
+    in `sys.modules`, because its import has begun.
 
     The context hides the same lines as `load`.
 
@@ -44,7 +47,7 @@ def held_back() -> Iterator[None]:
     If TensorFlow's Python logger has no level, the context sets the level to warnings. Notebooks
     show the lines of this logger.
     """
-    if "tensorflow" in sys.modules:
+    if "tensorflow" in sys.modules and not has_begun:
         yield
         return
     os.environ.setdefault(_LEVEL, "3")

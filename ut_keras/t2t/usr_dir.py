@@ -55,7 +55,7 @@ from typing import Any
 
 from ut_keras import errors
 from ut_keras.data.writing import process_pool
-from ut_keras.process import short_names
+from ut_keras.process import short_names, tensorflow_log
 from ut_keras.t2t import missing, modules, tf1_compat
 
 # Modules next to a package never replace these packages of ut_keras.
@@ -131,6 +131,11 @@ class _Finder(importlib.abc.MetaPathFinder):
         self, fullname: str, path: Any = None, target: Any = None
     ) -> importlib.machinery.ModuleSpec | None:
         top, _, rest = fullname.partition(".")
+        if fullname in ("keras", "tensorflow") and missing.packages_loading:
+            spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+            if spec and spec.loader:
+                spec.loader = _QuietLoader(spec.loader)
+            return spec
         if top in _folders and not rest:
             file = os.path.join(_folders[top], "__init__.py")
             return importlib.util.spec_from_file_location(
@@ -150,6 +155,22 @@ class _Finder(importlib.abc.MetaPathFinder):
         if spec and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
             spec.loader = _Loader(fullname, spec.loader.path, package)
         return spec
+
+
+class _QuietLoader(importlib.abc.Loader):
+    """Loads Keras or TensorFlow for a package, without the log lines of TensorFlow."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__spec__.loader = module.__loader__ = self._loader
+        with tensorflow_log.held_back(has_begun=module.__name__ == "tensorflow"):
+            self._loader.exec_module(module)
 
 
 def _package_of(top, spec):
