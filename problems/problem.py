@@ -35,6 +35,7 @@ from ut_keras import registry
 from ut_keras.data import contract, features, tfrecords
 from ut_keras.data.writing import generation, generation_plan
 from ut_keras.errors import DataError
+from ut_keras.files import new_folder
 from ut_keras.problems import sample_encoding
 from ut_keras.process import tensorflow_log
 from ut_keras.text import sacre_bleu, text_encoder
@@ -441,7 +442,6 @@ class Problem:
         Raises:
             DataError: if raw data are missing or invalid. Incomplete files are deleted.
         """
-        os.makedirs(data_dir, exist_ok=True)
         side_files = {name: os.path.join(data_dir, name) for name in self.side_files()}
         new_side_files = [path for path in side_files.values() if not os.path.exists(path)]
         num_shards = self.shards_to_generate(tmp_dir)
@@ -451,7 +451,10 @@ class Problem:
         start = time.monotonic()
         left_out: collections.Counter[str] = collections.Counter()
         counts = {}
-        with generation_plan.claimed(data_dir, self.filename, num_shards, seed, tasks) as missing:
+        with (
+            new_folder.made(data_dir),
+            generation_plan.claimed(data_dir, self.filename, num_shards, seed, tasks) as missing,
+        ):
             if not new_side_files and not missing:
                 print(f"{self.name}: data found in {data_dir}, nothing to generate")
                 user_files = {

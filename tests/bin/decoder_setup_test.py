@@ -1,5 +1,6 @@
 """ut-decoder reports user errors in one line, before it builds a model."""
 
+import json
 import os
 import re
 import shutil
@@ -73,7 +74,10 @@ def error(flags, capsys, monkeypatch, tmp_path):
             {"output_dir": None, "data_dir": None},
             "--output_dir or --checkpoint_path is required.* --decode_from_file=FILE, ",
         ),
-        ({"output_dir": "/nowhere"}, "folder of a run with a checkpoint.*'/nowhere', which has no"),
+        (
+            {"output_dir": "/nowhere"},
+            "folder of a run with a checkpoint.*'/nowhere', which does not ex",
+        ),
         (
             {"checkpoint_path": "/nowhere/model.ckpt-1"},
             "/nowhere/model.ckpt-1.index does not exist",
@@ -199,6 +203,29 @@ def test_unknown_problem_names_the_package_flag(error, runs, tmp_path):
     (run / "run.json").write_text('{"problem": "poetry_lines", "model": "transformer"}')
     line = error(output_dir=run)
     assert "Unknown problem: 'poetry_lines'" in line and "requires --t2t_usr_dir" in line
+
+
+def test_part_of_a_package_names_the_package_flag(error, runs, tmp_path):
+    run = shutil.copytree(runs["reverse"], tmp_path / "run")
+    values = json.loads((run / "hparams.json").read_text())
+    for name, value in (("ffn_layer", "no_build"), ("damping", 0.5), ("num_heads", -1)):
+        (run / "hparams.json").write_text(json.dumps({**values, name: value}))
+        line = error(output_dir=run)
+        assert name in line and ("--t2t_usr_dir" in line) == (name != "num_heads")
+    (run / "hparams.json").write_text(json.dumps(values))
+    record = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**record, "model": "my_model"}))
+    assert re.search("Unknown model: 'my_model'.* requires --t2t_usr_dir", error(output_dir=run))
+
+
+def test_runs_without_a_checkpoint_are_not_named(error, runs, tmp_path):
+    """A run that fails before its first checkpoint has a folder "best" without weights."""
+    (tmp_path / "failed" / "best").mkdir(parents=True)
+    (tmp_path / "failed" / "best" / "run.json").write_text("{}")
+    line = error(output_dir=tmp_path / "failed")
+    assert line.endswith(f"Received: '{tmp_path}/failed', which has no checkpoint.")
+    shutil.copytree(runs["reverse"], tmp_path / "failed" / "other")
+    assert f"contains the runs {tmp_path}/failed/other." in error(output_dir=tmp_path / "failed")
 
 
 def test_check_rejects_unsuitable_problems(error, flags, runs):

@@ -309,7 +309,7 @@ def test_load_without_features_requires_problem(tmp_path, problem):
 
 
 def test_saved_run_rejects_arguments(run, loaded, tmp_path, problem):
-    with pytest.raises(DataError, match="must be the folder of a run"):
+    with pytest.raises(DataError, match="must be the folder of a run.* which does not exist"):
         ut_keras.load(str(tmp_path / "none"))
     with pytest.raises(DataError, match="Received: '.*', which has none"):
         ut_keras.load(str(tmp_path), problem=problem)

@@ -286,3 +286,11 @@ def test_text2text_tmpdir_names_missing_file(tmp_path):
     write(tmp_path, inputs__train__txt=["a"], targets__train__txt=["b"])
     with pytest.raises(DataError, match="inputs.eval.txt.*--tmp_dir.*tmp_dir="):
         generate("text2text_tmpdir", tmp_path)
+
+
+def test_missing_raw_file_leaves_no_folder(tmp_path):
+    """A wrong tmp_dir is often a typing error, so data_dir may be one too."""
+    for folder in ("data", "more/data"):
+        with pytest.raises(DataError, match="tmp_dir"):
+            problems.get("text2text_tsv").generate_data(str(tmp_path / folder), str(tmp_path))
+    assert not os.listdir(tmp_path)

@@ -38,12 +38,13 @@ def test_lock_excludes_other_processes(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_lock_removes_a_new_empty_folder(tmp_path):
-    for name in ("empty", "run"):
+def test_lock_removes_new_empty_folders(tmp_path):
+    (tmp_path / "old").mkdir()
+    for name in ("empty", "run", "new/empty", "old/new"):
         with output_folder.lock(str(tmp_path / name)):
             if name == "run":
                 (tmp_path / name / "run.json").touch()
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["old", "run"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ut_keras import hparam_schema, models, problems
+from ut_keras import hparam_schema, problems
 from ut_keras.bin import command_line, trainer_setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
@@ -123,7 +123,7 @@ def check_run(args: argparse.Namespace) -> SelectedRun:
             f"{error} A problem of your own package requires --t2t_usr_dir."
         ) from error
     model_name = _name("model", args, records, run_dir)
-    models.check_name(model_name)
+    run_directory.check_model_name(model_name)
     given = hparam_overrides.parse(args.hparams)
     hp, saved = trainer_setup.final_hparams(
         args.hparams_set, given, run_dir, records[0], trains=False
@@ -184,10 +184,13 @@ def _run(args):
     if not args.output_dir:
         return os.path.dirname(checkpoint), checkpoint
     if checkpoint is None and not checkpoint_files.exists(args.output_dir):
+        what = "does not exist"
+        if os.path.exists(args.output_dir):
+            runs = run_directory.runs_in(args.output_dir, with_checkpoint=True)
+            what = runs or "has no checkpoint"
         raise UsageError(
             "--output_dir must be the folder of a run with a checkpoint; ut-trainer writes one. "
-            f"Received: {args.output_dir!r}, which "
-            f"{run_directory.runs_in(args.output_dir) or 'has none'}."
+            f"Received: {args.output_dir!r}, which {what}."
         )
     return args.output_dir, checkpoint
 

@@ -19,12 +19,12 @@ from typing import Any
 from ut_keras.errors import UserError
 from ut_keras.files import json_file, path_lock
 
-_FOLDER = ".ut_keras-records"
+FOLDER = ".ut_keras-records"
 
 
 def path(data_dir: str, name: str) -> str:
     """Return the path to which a record is written."""
-    return os.path.join(data_dir, _FOLDER, name)
+    return os.path.join(data_dir, FOLDER, name)
 
 
 def find(data_dir: str, name: str, keys: Collection[str] = ()) -> str:
@@ -49,14 +49,14 @@ def find(data_dir: str, name: str, keys: Collection[str] = ()) -> str:
 
 def check_folder(data_dir: str) -> None:
     """Raise `UserError` if a file has the name of the folder of the records."""
-    folder = os.path.join(data_dir, _FOLDER)
+    folder = os.path.join(data_dir, FOLDER)
     if os.path.lexists(folder) and not os.path.isdir(folder):
         raise path_lock.foreign(folder)
 
 
 def make_folder(data_dir: str) -> None:
     """Create the folder of the records, or raise `OSError`."""
-    os.makedirs(os.path.join(data_dir, _FOLDER), exist_ok=True)
+    os.makedirs(os.path.join(data_dir, FOLDER), exist_ok=True)
 
 
 def write(
@@ -74,7 +74,7 @@ def remove(data_dir: str, name: str, keys: Collection[str]) -> None:
     """Remove a record if it exists, and then remove the folder of the records if it is empty."""
     _remove(find(data_dir, name, keys))
     with contextlib.suppress(OSError):
-        os.rmdir(os.path.join(data_dir, _FOLDER))
+        os.rmdir(os.path.join(data_dir, FOLDER))
 
 
 def _remove(record):

@@ -20,11 +20,16 @@ from ut_keras.errors import DataError
 from ut_keras.files import file_error
 from ut_keras.hparam_schema import changes as hparam_changes
 from ut_keras.inference import decode_hparams, feature_record, run_json
+from ut_keras.registry import UnknownNameError
 from ut_keras.text import text_encoder_base
 
 # A folder that contains one of these files is treated as the folder of a run, even if another file
 # is missing. `SavedRun.save` writes config.json.
 _FILES = (run_json.FILENAME, "hparams.json", feature_record.FILENAME, "config.json")
+_OWN_PACKAGE = (
+    "A run with parts of your own package requires --t2t_usr_dir, or in Python an import of the "
+    "package."
+)
 _MOST_NAMES = 5  # maximum number of runs in an error message
 
 
@@ -113,7 +118,16 @@ def read(
             f'{os.path.join(run_dir, run_json.FILENAME)} must name the model: {{"model": '
             '"universal_transformer"}. Received: none.'
         )
+    check_model_name(record["model"])
     return Run(run_dir, checkpoint, record["model"], hp, *features)
+
+
+def check_model_name(name: str) -> None:
+    """Raise `UnknownNameError` if there is no model `name`, for example without its package."""
+    try:
+        models.check_name(name)
+    except UnknownNameError as error:
+        raise UnknownNameError(f"{error} {_OWN_PACKAGE}") from error
 
 
 def check_arguments(checkpoint: Any, problem: Any, data_dir: Any) -> None:
@@ -162,7 +176,8 @@ def check_folder(path: str, name: str) -> None:
             the runs.
     """
     if not os.path.isdir(path):
-        raise DataError(f"{name} must be the folder of a run. Received: {path!r}.")
+        what = "is a file" if os.path.exists(path) else "does not exist"
+        raise DataError(f"{name} must be the folder of a run. Received: {path!r}, which {what}.")
     if not _is_run(path):
         raise DataError(
             f"{name} must be the folder of a run, with {run_json.FILENAME}. "
@@ -170,11 +185,19 @@ def check_folder(path: str, name: str) -> None:
         )
 
 
-def runs_in(folder: str) -> str:
-    """Return "contains the runs …" for a folder of runs, and "" for any other folder."""
+def runs_in(folder: str, with_checkpoint: bool = False) -> str:
+    """Return "contains the runs …" for a folder of runs, and "" for any other folder.
+
+    With `with_checkpoint`, a folder without a checkpoint is not a run. An example is the folder
+    "best" of a run that failed before its first checkpoint.
+    """
     with contextlib.suppress(OSError):
         paths = (os.path.join(folder, name) for name in sorted(os.listdir(folder)))
-        if runs := [path for path in paths if _is_run(path)]:
+        if runs := [
+            path
+            for path in paths
+            if _is_run(path) and (not with_checkpoint or checkpoint_files.exists(path))
+        ]:
             more = f" and {len(runs) - _MOST_NAMES} more" if len(runs) > _MOST_NAMES else ""
             return f"contains the runs {', '.join(runs[:_MOST_NAMES])}{more}"
     return ""
@@ -212,7 +235,12 @@ def read_hparams(run_dir: str, record: dict[str, Any]) -> tuple[Any, Any]:
     path = os.path.join(run_dir, "hparams.json")
     if not os.path.exists(path):
         return None, None
-    saved = hparam_schema.load(path)
+    try:
+        saved = hparam_schema.load(path)
+    except hparam_schema.HParamError as error:
+        if not any(words in str(error) for words in (" must be one of ", "Unknown hparam")):
+            raise
+        raise hparam_schema.HParamError(f"{error} {_OWN_PACKAGE}") from error
     if not checkpoint_files.exists(run_dir):
         return saved, saved
     # The run.json of an older version lacks this entry.

@@ -14,7 +14,7 @@ from typing import Any
 from ut_keras import hparam_schema
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError, UserError
-from ut_keras.files import metrics_file, path_lock, whole_file
+from ut_keras.files import metrics_file, new_folder, path_lock, whole_file
 from ut_keras.inference import feature_record, run_json
 
 BEST = "best"  # the subfolder with the weights of the best evaluation
@@ -87,22 +87,18 @@ def check_location(output_dir: str, allowed_record: str = "") -> None:
 def lock(output_dir: str) -> Iterator[None]:
     """Lock the folder, so that no other process can train, search or import in it.
 
-    If the folder did not exist before and is still empty at the end, it is removed.
+    If the folder or its parents did not exist before and are still empty at the end, they are
+    removed.
 
     Raises:
         LockedError: if another process holds the lock.
     """
-    is_new = not os.path.exists(output_dir)
-    os.makedirs(output_dir, exist_ok=True)
-    try:
-        with path_lock.held(
-            os.path.join(output_dir, "run"), "--output_dir must be written", output_dir
-        ):
-            yield
-    finally:
-        if is_new:
-            with contextlib.suppress(OSError):
-                os.rmdir(output_dir)
+    path = os.path.join(output_dir, "run")
+    with (
+        new_folder.made(output_dir),
+        path_lock.held(path, "--output_dir must be written", output_dir),
+    ):
+        yield
 
 
 def write_records(directory: str, hp: Any, features: Any, **record: Any) -> None:
