@@ -75,3 +75,13 @@ def test_absl_flags_name_the_alternative(table, word):
 
 def test_schedules_are_supported_or_not():
     assert not flags.SCHEDULES.keys() & flags.OTHER_SCHEDULES.keys()
+
+
+def test_help_gives_at_most_one_default():
+    """`command_line` adds "Default: …" to the help text of a flag with a visible default."""
+    tables = [value for name, value in vars(flags).items() if name.isupper() and name[0] != "_"]
+    found = [flag for table in tables if isinstance(table, tuple) for flag in table]
+    assert len(found) > 100
+    for flag in found:
+        if flag.default not in (None, "", False, -1) and not flag.unsupported:
+            assert "Default:" not in flag.help, flag.name

@@ -167,7 +167,7 @@ DEFAULT_MEMORY_FRACTION = 0.95
 _MEMORY_FRACTION = Flag(
     "worker_gpu_memory_fraction",
     DEFAULT_MEMORY_FRACTION,
-    "Largest share of a GPU's memory, allocated as needed. Default: TensorFlow's own limit.",
+    "Largest share of a GPU's memory, allocated as needed. 0.95 keeps TensorFlow's own limit.",
     least=0,
     most=1,
 )
@@ -202,7 +202,9 @@ TRAINER = (
     ),
     Flag("decode_hparams", "", 'Decoding options: "beam_size=4,alpha=0.6,extra_length=100,…".'),
     Flag("global_batch_size", None, "Total batch_size of all devices.", int, least=1),
-    Flag("worker_gpu", 1, "GPUs to use per worker; without a GPU, the CPU.", **_THREADS),
+    Flag(
+        "worker_gpu", 1, "GPUs to use per worker. With 1 and no GPU, the CPU.", **_THREADS
+    ),
     Flag("worker_wait_secs", 300, "Seconds to wait for the other workers.", least=1),
     Flag("use_tpu", False, "Train on a TPU."),
     Flag(
