@@ -298,6 +298,11 @@ def test_t2t_model_raises_when_selected(load, tmp_path, capsys):
             def body(self, features):
                 return common_layers.dense(features["inputs"], 8)
 
+        @registry.register_model
+        class Joined(transformer.Transformer):
+            def body(self, features):
+                return super(Joined, self).body(features)
+
         @registry.register_model("renamed")
         class Renamed(transformer.Transformer):
             '''Nothing of its own.'''
@@ -309,8 +314,10 @@ def test_t2t_model_raises_when_selected(load, tmp_path, capsys):
     [line] = capsys.readouterr().err.strip().splitlines()
     assert "WithABody" in line and str(folder / "__init__.py") in line and "docs/t2t.md" in line
     assert sorted(path.name for path in tmp_path.iterdir()) == ["package"]
-    with pytest.raises(UnknownNameError):
+    with pytest.raises(UnknownNameError, match="TensorFlow 1 layers"):
         models.check_name("with_a_body")
+    with pytest.raises(UnknownNameError, match=r"t2t_package\.md .*A model with a `body`"):
+        models.check_name("joined")
     models.check_name("renamed")
     assert "with_a_body" not in models.names() and "renamed" in models.names()
 

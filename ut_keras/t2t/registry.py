@@ -72,12 +72,18 @@ def register_model(name: str, model_class: type) -> None:
     if ours is not None:
         models.register_alias(name, ours)
         return
-    models.refuse(
-        name,
-        f"{model_class.__name__} in {inspect.getsourcefile(model_class)} consists of "
-        "TensorFlow 1 layers, which are not supported; docs/t2t.md shows under "
-        '"Models and parts of your own" how to register it as a part',
-    )
+    title = f"{model_class.__name__} in {inspect.getsourcefile(model_class)}"
+    if any(map(t2t_models.built_in_name, model_class.__mro__[1:])):
+        reason = (
+            f"{title} overrides methods of T2T's model, which are not called; "
+            'docs/t2t_package.md shows under "A model with a `body`" what to override instead'
+        )
+    else:
+        reason = (
+            f"{title} consists of TensorFlow 1 layers, which are not supported; docs/t2t.md shows "
+            'under "Models and parts of your own" how to register it as a part'
+        )
+    models.refuse(name, reason)
 
 
 register_base_problem = register_problem
