@@ -361,7 +361,7 @@ def _shape(path):
         words = max(metadata["max_sentence_length"], metadata["max_question_length"])
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(
-            f"{path} must contain the lengths that --generate_data writes. Received: {error!r}."
+            f"{path} must contain the lengths that data generation writes. Received: {error!r}."
         ) from error
     return sentences, words
 

@@ -34,7 +34,8 @@ def one_model():
         return made[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_directory, "models", types.SimpleNamespace(from_specs=from_specs))
+        named = {"from_specs": from_specs, "check_name": models.check_name}
+        patch.setattr(run_directory, "models", types.SimpleNamespace(**named))
         yield
 
 

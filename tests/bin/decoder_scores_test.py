@@ -21,7 +21,8 @@ def test_score_file_scores_given_targets(run, tmp_path, capsys):
     files = f"--score_file={tmp_path / 'pairs'}", f"--decode_to_file={tmp_path / 'scores'}"
     run.decode(*files, "--decode_hparams=beam_size=2,min_length=3,return_beams=True")
     note = "note: min_length=3, return_beams=True: no effect, because --score_file does not search"
-    assert note in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert note in shown and "Scored 12 lines." in shown
     for line, (a, b) in zip(lines_of(tmp_path / "scores"), pairs, strict=True):
         features = {"inputs": [ENCODER.encode(a) + [1]], "targets": [ENCODER.encode(b) + [1]]}
         logits = run.model({k: np.array(v) for k, v in features.items()}).numpy()[0]

@@ -184,7 +184,8 @@ def test_invalid_line_is_named_by_its_number(error, flags):
     source.write_bytes(b"0 1\n0 \xff\n")
     assert "Text must be UTF-8" in (line := error()) and "source, line 2" in line
     source.write_text("0 1\n\n2 1\n")
-    assert "source, line 3 cannot be encoded: Numbers must be in [0, 2)" in error()
+    assert "source, line 3 cannot be encoded: Numbers must be in [0, 2)" in (line := error())
+    assert line.endswith("Received: '2'. The line is '2 1'.")
     source.write_text("0 1\t1\n0 1\n")
     score = {"decode_from_file": None, "score_file": source}
     assert "must be source<TAB>target. Received" in (line := error(**score))

@@ -68,7 +68,10 @@ def find(data_dir: str, filename: str, split: str) -> list[str]:
     if split not in _SPLITS:
         raise DataError(f"split must be one of {', '.join(_SPLITS)}. Received: split={split!r}.")
     pattern = f"{filename}-{split}-?????-of-?????"
-    advice = "Run with --generate_data, or give the folder that holds the data as --data_dir"
+    advice = (
+        "Generate the data (--generate_data; in Python, problem.generate_data), or give the folder "
+        "that holds them (--data_dir; in Python, data_dir)"
+    )
     if not data_dir or not os.path.isdir(data_dir):
         raise DataError(
             f"data_dir must be a folder with the files {pattern}. Received: data_dir={data_dir!r}, "

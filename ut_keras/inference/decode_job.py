@@ -143,7 +143,7 @@ def _in_batches(setup, rows, sources, lengths, num_beams, function):
         )
     batches = _plan(setup, predictor, lengths, num_beams)
     work = _open_journal(setup, path, batches, rows, sources)
-    what = "lines" if setup.source else "examples"
+    what = "line" if setup.source else "example"
     results: dict[int, list[str]] = {row: [""] for row, length in enumerate(lengths) if not length}
     for number, found in (work.finished if work else {}).items():
         results.update(zip(batches[number], found, strict=True))
@@ -154,18 +154,19 @@ def _in_batches(setup, rows, sources, lengths, num_beams, function):
             if batch[0] in results:
                 continue
             batch_lengths = [lengths[row] for row in batch]
-            with _enough_memory(batch, batch_lengths, what):
+            with _enough_memory(batch, batch_lengths, f"{what}s"):
                 found = function(predictor, number, batch)
             results.update(zip(batch, found, strict=True))
             if work:
                 work.add(number, found)
-            progress.add(sum(batch_lengths), f"{len(results):,}/{len(rows):,} {what}")
+            progress.add(sum(batch_lengths), f"{len(results):,}/{len(rows):,} {what}s")
             if stop.requested:
                 break
     if len(results) < len(rows):
         kept = f", saved in {work.path}. Run the same command again to resume." if work else "."
-        raise stop.stopped(f"Stopped after {len(results)} of {len(rows)} {what}{kept}")
-    print(f"Decoded {len(rows):,} {what}.", flush=True)
+        raise stop.stopped(f"Stopped after {len(results)} of {len(rows)} {what}s{kept}")
+    done = "Decoded" if num_beams else "Scored"
+    print(f"{done} {live_line.counted(len(rows), what)}.", flush=True)
     return [results[row] for row in range(len(rows))]
 
 

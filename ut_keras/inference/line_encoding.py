@@ -143,9 +143,10 @@ def _encode(path, lines, encoder, first=1):
             try:
                 encoder.encode(line)
             except ValueError as error:
+                reason = str(error).rstrip(".")
+                name = "The line is" if "Received: " in reason else "Received:"
                 raise DataError(
-                    f"{path}, line {number} cannot be encoded: {str(error).rstrip('.')}. "
-                    f"Received: {_short(line)}."
+                    f"{path}, line {number} cannot be encoded: {reason}. {name} {_short(line)}."
                 ) from error
         raise
 
