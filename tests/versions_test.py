@@ -15,10 +15,10 @@ def _read(*path):
         return file.read()
 
 
-def _requirements():
+def _requirements(section="options", key="install_requires"):
     setup = configparser.ConfigParser()
     setup.read(os.path.join(ROOT, "setup.cfg"))
-    lines = setup["options"]["install_requires"].strip().splitlines()
+    lines = setup[section][key].strip().splitlines()
     found = [Requirement(line) for line in lines if not line.startswith("#")]
     return {requirement.name: requirement.specifier for requirement in found}
 
@@ -36,6 +36,11 @@ def test_requirements_admit_supported_versions_only(name, supported, unsupported
     specifier = _requirements()[name]
     assert [version for version in supported if version not in specifier] == []
     assert [version for version in unsupported if version in specifier] == []
+
+
+def test_cuda_extra_admits_the_same_versions():
+    extra = _requirements("options.extras_require", "cuda")
+    assert extra == {"tensorflow": _requirements()["tensorflow"]}
 
 
 def test_oldest_version_is_tested():
