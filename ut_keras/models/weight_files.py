@@ -64,7 +64,7 @@ def _names(path):
     return names
 
 
-def _hdf5_files(path) -> list[Any]:
+def _hdf5_files(path: str) -> list[Any]:
     """Return the HDF5 files with the weights: paths, or the content of a file in an archive."""
     if not os.path.isfile(path):
         return []
