@@ -103,9 +103,13 @@ def _rms_prop():
 
 # The BLEU score of a batch is not the mean of the scores of its parts (metrics/approximate.py).
 _METRICS = [name for name in metrics.names() if name != "approx_bleu_score"]
+# A metric reads only logits and targets, so it does not matter which model or optimizer made them.
+# The two models of `_ALL_METRICS` therefore suffice for all metrics.
+_FEW_METRICS = ["accuracy_per_sequence", "neg_log_perplexity"]
+_ALL_METRICS = ("toy", "adaptive")
 
 
-def train(make_model, make_optimizer, strategy, metric_names=_METRICS):
+def train(make_model, make_optimizer, strategy, metric_names=_FEW_METRICS):
     """Train a model on all batches with a strategy, and return the results."""
     keras.utils.set_random_seed(0)
     with strategy.scope():
@@ -159,7 +163,13 @@ def main():
         distribution.get_strategy(devices=["CPU:0"]),
         distribution.get_strategy(devices=["CPU:0", "CPU:1"]),
     ]
-    runs = {name: [train(*made, strategy) for strategy in strategies] for name, *made in RUNS}
+    runs = {
+        name: [
+            train(*made, strategy, _METRICS if name in _ALL_METRICS else _FEW_METRICS)
+            for strategy in strategies
+        ]
+        for name, *made in RUNS
+    }
     json.dump(runs, sys.stdout)
 
 
