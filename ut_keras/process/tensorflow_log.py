@@ -35,19 +35,17 @@ def load() -> None:
 
 
 @contextlib.contextmanager
-def held_back(has_begun: bool = False) -> Iterator[None]:
+def held_back() -> Iterator[None]:
     """Context that hides TensorFlow's log lines while other code imports TensorFlow.
 
-    If TensorFlow is imported already, the context does nothing. With `has_begun`, TensorFlow may be
-    in `sys.modules`, because its import has begun.
-
-    The context hides the same lines as `load`.
+    If TensorFlow is imported already, the context does nothing. It hides the same lines as `load`.
+    Lines from other sources appear at the end of the context.
 
     If TF_CPP_MIN_LOG_LEVEL is not set, the context sets it to 3 for this process and its children.
     If TensorFlow's Python logger has no level, the context sets the level to warnings. Notebooks
     show the lines of this logger.
     """
-    if "tensorflow" in sys.modules and not has_begun:
+    if "tensorflow" in sys.modules:
         yield
         return
     os.environ.setdefault(_LEVEL, "3")

@@ -94,7 +94,9 @@ def load(
     short_names.alias_missing()
     missing.packages_loading += 1
     try:
-        importlib.import_module(name)
+        # If the package imports Keras or TensorFlow, the command has not loaded TensorFlow before.
+        with tensorflow_log.held_back():
+            importlib.import_module(name)
     finally:
         missing.packages_loading -= 1
         sys.path.remove(parent)
@@ -131,11 +133,6 @@ class _Finder(importlib.abc.MetaPathFinder):
         self, fullname: str, path: Any = None, target: Any = None
     ) -> importlib.machinery.ModuleSpec | None:
         top, _, rest = fullname.partition(".")
-        if fullname in ("keras", "tensorflow") and missing.packages_loading:
-            spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-            if spec and spec.loader:
-                spec.loader = _QuietLoader(spec.loader)
-            return spec
         if top in _folders and not rest:
             file = os.path.join(_folders[top], "__init__.py")
             return importlib.util.spec_from_file_location(
@@ -155,22 +152,6 @@ class _Finder(importlib.abc.MetaPathFinder):
         if spec and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
             spec.loader = _Loader(fullname, spec.loader.path, package)
         return spec
-
-
-class _QuietLoader(importlib.abc.Loader):
-    """Loads Keras or TensorFlow for a package, without the log lines of TensorFlow."""
-
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        assert module.__spec__ is not None
-        module.__spec__.loader = module.__loader__ = self._loader
-        with tensorflow_log.held_back(has_begun=module.__name__ == "tensorflow"):
-            self._loader.exec_module(module)
 
 
 def _package_of(top, spec):
