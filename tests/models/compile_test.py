@@ -117,3 +117,18 @@ def test_compile_jit_compile_is_auto_by_default():
         assert model.get_compile_config()["jit_compile"] is value is model.jit_compile
     with pytest.raises(ValueError, match="jit_compile must be True, False or 'auto'.*'atuo'"):
         model.compile(jit_compile="atuo")
+
+
+def test_compile_logs_a_loss_that_reads_logits_as_probabilities(caplog):
+    model = examples.make("transformer", QUIET)
+    wrong = keras.losses.SparseCategoricalCrossentropy()
+    for loss in (wrong, "sparse_categorical_crossentropy", keras.losses.categorical_crossentropy):
+        caplog.clear()
+        model.compile("sgd", loss)
+        [line] = caplog.messages
+        assert "from_logits=True" in line and "which reads the logits as" in line
+    caplog.clear()
+    for loss in (None, keras.losses.SparseCategoricalCrossentropy(from_logits=True), "mse"):
+        model.compile("sgd", loss)
+    model.compile("sgd", lambda targets, logits: logits)
+    assert not caplog.messages

@@ -1,5 +1,6 @@
 """The method `compile` of models, which takes its defaults from the hparams."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ from ut_keras import optimizers
 from ut_keras.metrics import keras_metrics, losses
 from ut_keras.models.output import ModelOutput
 from ut_keras.ops import private_api
+
+_LOG = logging.getLogger("ut_keras")
 
 
 class CompiledModel(private_api.ReplicaModel):
@@ -54,7 +57,9 @@ class CompiledModel(private_api.ReplicaModel):
                 sum(weights * losses) / sum(weights) over the real tokens of all replicas. So if all
                 weights are doubled, the loss stays the same, unlike with Keras' default. The ponder
                 cost of an example is multiplied by the largest weight of the example. Keras' own
-                losses and metrics count padding, except losses with `ignore_class=0`.
+                losses and metrics count padding, except losses with `ignore_class=0`. The outputs
+                are logits, so Keras' losses need `from_logits=True`. A log line names a loss that
+                reads them as probabilities, such as "sparse_categorical_crossentropy".
             loss_weights: float, or a list of one float. Factor of the loss. The factor does not
                 apply to the ponder cost.
             metrics: by default accuracy and accuracy per sequence. These two use the data weights,
@@ -79,6 +84,8 @@ class CompiledModel(private_api.ReplicaModel):
             optimizer = optimizers.get(self.hparams)
         if loss is None:
             loss = losses.PaddedCrossEntropy(self.hparams.label_smoothing, self.class_labels)
+        elif not any(map(self.overrides, ("call", "logits"))):
+            _log_losses_of_probabilities(loss)
         if metrics is None:
             metrics = keras_metrics.default_metrics(self.class_labels)
             if weighted_metrics is None:
@@ -121,3 +128,24 @@ class CompiledModel(private_api.ReplicaModel):
         """Return whether a class outside of ut_keras defines a method of this model."""
         module = getattr(getattr(type(self), method), "__module__", "")
         return not module.startswith("ut_keras.")
+
+
+def _log_losses_of_probabilities(loss):
+    """Log each loss of Keras that reads the logits of the model as probabilities."""
+    for one in keras.tree.flatten(loss):
+        if isinstance(one, str) or not isinstance(one, keras.losses.Loss):
+            # Keras' functions have the default from_logits=False, and a name selects a function.
+            name = one if isinstance(one, str) else getattr(one, "__name__", "")
+            is_keras = isinstance(one, str) or one.__module__.startswith("keras.")
+            found = is_keras and name.replace("_", "").lower().endswith("crossentropy")
+        else:
+            is_keras = type(one).__module__.startswith("keras.")
+            name = type(one).__name__
+            found = is_keras and one.get_config().get("from_logits") is False
+        if found:
+            _LOG.warning(
+                "loss must read logits, such as keras.losses.SparseCategoricalCrossentropy("
+                "from_logits=True, ignore_class=0). Received: %s, which reads the logits as "
+                "probabilities.",
+                name,
+            )
