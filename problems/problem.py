@@ -26,6 +26,7 @@ import dataclasses
 import fnmatch
 import functools
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -340,6 +341,8 @@ class Problem:
         """Return the paths of raw files that the user may change, such as train.tsv.
 
         If these files have changed and the data files exist already, data generation prints a note.
+        By default, for a class of your own, these are the files in tmp_dir with the name of the
+        split as a word in their names, such as train.txt and pairs.train.csv.
 
         Args:
             split: str. Only the files on which this split depends are returned.
@@ -348,7 +351,12 @@ class Problem:
         Returns:
             tuple of str. If the split depends on the absence of a file, the tuple has its path too.
         """
-        return ()
+        is_own = not type(self).generate_samples.__module__.startswith("ut_keras.")
+        if not is_own or not tmp_dir or not os.path.isdir(tmp_dir):
+            return ()
+        names = [name for name in os.listdir(tmp_dir) if split in re.split(r"[^A-Za-z]", name)]
+        paths = (os.path.join(tmp_dir, name) for name in sorted(names))
+        return tuple(path for path in paths if os.path.isfile(path))
 
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
         """Return the splits whose raw data are available."""

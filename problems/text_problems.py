@@ -150,13 +150,16 @@ class Text2TextProblem(problem.Problem):
         """Return an encoder with a vocabulary built from the texts."""
         texts = contract.texts(texts)
         if self.vocab_type == "subwords":
-            return SubwordTextEncoder.build_from_generator(
+            encoder = SubwordTextEncoder.build_from_generator(
                 texts, self.approx_vocab_size, max_subtoken_length=_MAX_SUBTOKEN_LENGTH
             )
+            print(f"{self.name}: vocabulary of {encoder.vocab_size:,} subwords", flush=True)
+            return encoder
         counts = collections.Counter(word for text in texts for word in text.split())
         words = by_frequency(counts)[: self.approx_vocab_size]
         if self.oov_token and self.oov_token not in words:
             words.insert(0, self.oov_token)
+        print(f"{self.name}: vocabulary of {len(words):,} of {len(counts):,} words", flush=True)
         return TokenTextEncoder(tokens=words)
 
 

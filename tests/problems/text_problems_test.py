@@ -1,5 +1,6 @@
 import os
 import pickle
+import re
 
 import pytest
 import tensorflow as tf
@@ -36,7 +37,9 @@ def test_problem_of_ten_lines_is_loaded_by_t2t_usr_dir(tmp_path, registries, cap
     (tmp_path / "dev.txt").write_text("In the Snow\n")
     argv = [f"--t2t_usr_dir={tmp_path}/mine", "--problem=my_lower_case"]
     assert datagen.main([*argv, f"--data_dir={tmp_path}/data", f"--tmp_dir={tmp_path}"]) == 0
-    assert "my_lower_case: wrote 120 train, 1 dev examples" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "my_lower_case: wrote 120 train, 1 dev examples" in shown
+    assert re.search(r"my_lower_case: vocabulary of \d+ subwords", shown)
     names = os.listdir(tmp_path / "data")
     assert "vocab.my_lower_case.256.subwords" in names
     assert "my_lower_case-train-00099-of-00100" in names
@@ -49,6 +52,15 @@ def test_problem_of_ten_lines_is_loaded_by_t2t_usr_dir(tmp_path, registries, cap
     )
     assert encoder.decode(dev["inputs"]) == "in the snow<EOS>"
     assert encoder.decode(dev["targets"]) == "In the Snow<EOS>"
+    # The raw text changes, but the data exist already.
+    argv += [f"--data_dir={tmp_path}/data", f"--tmp_dir={tmp_path}"]
+    assert datagen.main(argv) == 0
+    assert "note:" not in capsys.readouterr().out
+    (tmp_path / "train.txt").write_text("Three Dogs Play\n")
+    assert datagen.main(argv) == 0
+    [note] = [line for line in capsys.readouterr().out.splitlines() if "note:" in line]
+    assert "my_lower_case-train-* were not made from the present files" in note
+    assert "have changed: train.txt." in note
 
 
 class Words(text_problems.Text2SelfProblem):

@@ -202,9 +202,7 @@ TRAINER = (
     ),
     Flag("decode_hparams", "", 'Decoding options: "beam_size=4,alpha=0.6,extra_length=100,…".'),
     Flag("global_batch_size", None, "Total batch_size of all devices.", int, least=1),
-    Flag(
-        "worker_gpu", 1, "GPUs to use per worker. With 1 and no GPU, the CPU.", **_THREADS
-    ),
+    Flag("worker_gpu", 1, "GPUs to use per worker. With 1 and no GPU, the CPU.", **_THREADS),
     Flag("worker_wait_secs", 300, "Seconds to wait for the other workers.", least=1),
     Flag("use_tpu", False, "Train on a TPU."),
     Flag(
