@@ -49,7 +49,7 @@ def test_training_drops_only_long_examples(files, capsys):
     expected = sorted([n for n in LENGTHS if n <= 32] * 3)
     assert sorted(map(len, rows(batches(files, training=True, seed=1)))) == expected
     dropped, total = 3 * len(LENGTHS) - len(expected), 3 * len(LENGTHS)
-    note = f"note: max_length=32 leaves out {dropped} of {total} training examples\n"
+    note = f"note: max_length=32 skips {dropped} of {total} training examples\n"
     assert dropped and capsys.readouterr().out == note
     batches(files, training=True, settings=settings(max_length=max(LENGTHS), min_length=2))
     too_short = sum(n < 2 for n in LENGTHS) * 3

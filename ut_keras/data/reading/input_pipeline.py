@@ -344,7 +344,7 @@ def _left_out_note(lengths, settings, longest, training):
         f"min_length={settings.min_length}": np.count_nonzero(lengths < settings.min_length),
     }
     examples = f"{len(lengths):,} {'training' if training else 'evaluation'} examples"
-    parts = [f"{limit} leaves out {n:,} of {examples}" for limit, n in counts.items() if n]
+    parts = [f"{limit} skips {n:,} of {examples}" for limit, n in counts.items() if n]
     return "; ".join(parts)
 
 
