@@ -1,3 +1,5 @@
+import functools
+
 import pytest
 
 from ut_keras import registry
@@ -57,6 +59,25 @@ def test_register_without_a_name_derives_the_name():
     for wrong in (7, ["name"]):
         with pytest.raises(ValueError, match=r"name must be a string\. Received: "):
             table.register(wrong)
+
+
+def test_register_without_a_name_accepts_each_callable_object_with_a_name():
+    table = registry.Registry("thing")
+
+    class Sets:
+        @classmethod
+        def large_set(cls):
+            return 1
+
+    table.register(Sets.large_set)
+
+    @table.register
+    @functools.cache
+    def cached_set():
+        return 2
+
+    assert table.names() == ["cached_set", "large_set"]
+    assert (table.get("cached_set")(), table.get("large_set")()) == (2, 1)
 
 
 def test_problems_sets_and_models_derive_their_names(registries):

@@ -12,7 +12,6 @@ them. This module does not import TensorFlow.
 
 import difflib
 import fnmatch
-import inspect
 import re
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar, overload
@@ -123,13 +122,14 @@ def decorator(given: Any, add: Callable[[str, Any], object]) -> Any:
 
     Args:
         given: the argument of the decorator. A str is the name. With None, the decorator derives
-            the name from the entry. If the decorator has no brackets, `given` is the entry itself.
+            the name from the entry. If the decorator has no brackets, `given` is the entry itself:
+            a class, or a function or other callable object with `__name__`.
         add: function of a name and an entry.
 
     Raises:
         ValueError: if `given` is something else.
     """
-    if inspect.isclass(given) or inspect.isfunction(given):
+    if callable(given) and hasattr(given, "__name__"):
         add(default_name(given), given)
         return given
     if given is not None and not isinstance(given, str):
