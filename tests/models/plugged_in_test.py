@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tests.models import examples
 from ut_keras import hparams, models, parts
+from ut_keras.layers.basic import plugged_in
 from ut_keras.layers.depth import recurrence
 from ut_keras.layers.halting import halting
 
@@ -90,6 +91,17 @@ def test_sequential_model_is_a_transition(monkeypatch):
     assert sum("sequential" in weight.path for weight in model.trainable_variables) == 8
     features = {"inputs": examples.INPUTS, "targets": examples.TARGETS}
     assert model(features, training=False).shape == (3, 4, 13)
+
+
+class KeywordsModel(keras.Model):
+    def call(self, x, **kwargs):
+        return x
+
+
+def test_keywords_of_a_user_class_accept_all_names():
+    names = ("cache", "padding_mask", "training")
+    assert plugged_in.accepts(KeywordsModel(), *names) == set(names)
+    assert plugged_in.accepts(keras.Sequential(), *names) == {"training"}
 
 
 class OnlyState(keras.layers.Layer):

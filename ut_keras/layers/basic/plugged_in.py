@@ -25,12 +25,13 @@ def unbuilt_layers(layers: Iterable[Any]) -> Iterator[keras.layers.Layer]:
 def accepts(layer: keras.layers.Layer, *names: str) -> frozenset[str]:
     """Return those of the names that are arguments of the layer's `call`.
 
-    `**kwargs` accepts all names, except in a `keras.Sequential` or another `keras.Model`, which
-    passes them on to its own layers.
+    `**kwargs` accepts all names, except in a `call` of Keras itself. For example, a
+    `keras.Sequential` passes them on to its own layers.
     """
     parameters = inspect.signature(layer.call).parameters
     takes_all = any(of.kind is inspect.Parameter.VAR_KEYWORD for of in parameters.values())
-    if takes_all and not isinstance(layer, keras.Model):
+    owner = next((cls for cls in type(layer).__mro__ if "call" in vars(cls)), type(layer))
+    if takes_all and owner.__module__.partition(".")[0] != "keras":
         return frozenset(names)
     return frozenset(names) & parameters.keys()
 
