@@ -125,8 +125,8 @@ def make_batches(
         files: list of str, TFRecord files.
         record_specs: dict from the name of a feature of the records to its `FeatureSpec`.
         settings: `InputSettings`.
-        training: bool. If True, examples are shuffled and long examples are dropped. A note is
-            printed with the number of dropped examples.
+        training: bool. If True, examples are shuffled and long examples are skipped. A note
+            gives the number of skipped examples.
         num_replicas: int. The factor by which the batches are enlarged.
         seed: int, or a function from the number of an epoch to an int. The seed makes shuffling in
             training reproducible. Even with an int, each epoch has a different order. If it is
