@@ -43,8 +43,8 @@ quick: $(VENV)/.installed
 	  tests/layers/depth/act_test.py tests/files tests/registry_test.py tests/parts_test.py \
 	  tests/process/live_line_test.py
 
-# These targets start hundreds of Python processes. Each process would compile the modules of ut_keras
-# and the tests again if the environment forbade Python to write the compiled files.
+# These targets start hundreds of Python processes. If PYTHONDONTWRITEBYTECODE were set, each
+# process would compile the modules of ut_keras and the tests again.
 test test-slow test-oldest: export PYTHONDONTWRITEBYTECODE =
 
 test: $(VENV)/.installed

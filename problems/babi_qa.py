@@ -60,7 +60,7 @@ numbers of the paper's table 1:
 In the paper, "joint" is one run on `babi_qa_sentence_all_tasks_10k`, and "single" is the mean over
 20 runs on `babi_qa_sentence_single_task1_10k` to `…_task20_10k`.
 
-`babi_qa_sentence_single_taskN_1k_permuted_valid` are additional problems, in which the training
+`babi_qa_sentence_single_taskN_1k_permuted_valid` are additional problems. Their training
 stories have copies with exchanged words, see `BabiQaPermuted`. For task 16, there is also
 `babi_qa_sentence_single_task16_10k_permuted_valid`.
 
@@ -303,14 +303,14 @@ class BabiQaPermuted(BabiQaSentence):
     so it stays correct.
 
     Without the copies, a model memorizes the original stories before it learns how to find an
-    answer. In task 16, for example, an answer takes three steps: find the kind of animal of a name,
-    find the last other animal of this kind, and find the color of that animal. The paper does not
-    have these problems.
+    answer. In task 16, for example, an answer takes three steps: find which kind of animal has the
+    name, find the last other animal of this kind, and find the color of that animal. The paper does
+    not have these problems.
     """
 
     copies = 20
-    # The answers of the other tasks depend on more than the identity of such words. For example, a
-    # pronoun depends on the name.
+    # In some other tasks, exchanged words would make a story or its answer wrong. For example, a
+    # pronoun must agree with the name.
     tasks = (2, 3, 5, 6, 7, 9, 10, 14, 16, 17, 19)
     _alike = (
         "Bernhard Bill Brian Daniel Fred Greg Jeff John Julie Julius Lily Mary Sandra",

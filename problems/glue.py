@@ -45,8 +45,8 @@ class LabelledTables(raw_text.FromArchive, text_problems.TextConcat2ClassProblem
         text_columns: tuple of int. Indices of the columns with texts, from 0.
         label_column: int. Index of the column with the name or number of a class.
         has_header: bool. Whether the first row contains the names of the columns.
-        num_columns: int. The number of columns of a table without names of the columns. None means
-            that further columns are ignored.
+        num_columns: int. The number of columns of a table without a header row. None means that
+            further columns are ignored.
         both_orders: bool. Whether a row with two texts gives a second sample in reverse order.
         not_labelled: str. The value of rows without a label, which are skipped.
     """
@@ -76,7 +76,7 @@ class LabelledTables(raw_text.FromArchive, text_problems.TextConcat2ClassProblem
             if number == 1 and self.has_header:
                 most = len(row) if len(row) > max(self.text_columns) else None
                 continue
-            if most and len(row) > most:  # the values after the TAB would be lost or exchanged
+            if most and len(row) > most:  # a TAB in a text would shift the later values
                 expected = f"A row must have at most {most} columns, so a text must have no TAB."
                 raise contract.line_error(expected, path, number, line)
             try:

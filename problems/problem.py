@@ -84,13 +84,14 @@ def register(name: type[P]) -> type[P]: ...
 def register(name: Any = None) -> Any:
     """Return a decorator that registers a `Problem` subclass as `name`.
 
-    Without a name, the name is derived from the class, as in T2T. See `registry.default_name`.
+    If no name is given, the decorator derives it from the name of the class, as in T2T. See
+    `registry.default_name`.
 
     Raises:
         ValueError: if the name is already registered.
         DataError: if the class describes its splits with T2T's attributes. With ut_keras, such a
-            class may yield the same samples for every split. The error also occurs for other
-            methods of T2T on which the data depend.
+            class may yield the same samples for every split. The error also occurs if the
+            class defines other methods of T2T that change the data.
     """
 
     def add(name, problem_class):
@@ -529,7 +530,7 @@ class Problem:
         )
 
     def _unknown_word_advice(self, data_dir, new_side_files):
-        """Return what the user can do if a word is not in the vocabulary, or ""."""
+        """Return advice for the error about a word that is not in the vocabulary, or ""."""
         return ""
 
     def _described(self, split, data_dir, tmp_dir):

@@ -177,9 +177,10 @@ def with_text(lines: Iterable[str], path: str) -> Iterator[str]:
 
 
 def version(path: str | None) -> tuple[str, int, int] | None:
-    """Return values that change if a file changes. A function that caches its content needs them.
+    """Return values that change if a file changes.
 
-    The return value is None if the file does not exist.
+    A cached function that reads the file takes these values as an argument, so that it reads a
+    changed file again. The return value is None if the file does not exist.
     """
     try:
         status = os.stat(path or "")

@@ -120,7 +120,7 @@ class Text2TextProblem(problem.Problem):
             text_encoder.store_new(self.build_vocab(self.texts_for_vocab(data_dir, tmp_dir)), path)
 
     def _unknown_word_advice(self, data_dir, new_side_files):
-        """Return what the user can do, and remove a new vocabulary that no data were made with."""
+        """Return advice for the error, and remove a new vocabulary if no data exists for it."""
         advice = (
             "Set oov_token to a word that replaces unknown words, such as '<UNK>', or increase "
             f"approx_vocab_size. Received: oov_token={self.oov_token!r}, "

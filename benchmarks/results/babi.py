@@ -83,7 +83,7 @@ def single(size, updates, sets=""):
 
 
 def permuted(size, tasks, updates):
-    """Return a cell for each task, in which the training stories have copies with other words."""
+    """Return a cell for each task. Its problem has copies of the stories with exchanged words."""
     return tuple(
         Cell(
             name=f"task{task}/permuted",

@@ -74,7 +74,8 @@ def check(args: argparse.Namespace) -> Setup:
     values = decode_hparams.parse(args.decode_hparams, decode_hparams.DECODER)
     if args.random_seed is not None and values["sampling_temp"] and values["seed"] < 0:
         values["seed"] = args.random_seed
-    # As in T2T, the name of the output file of a classifier has the given number of beams.
+    # `_check_fits` sets beam_size to 1 for a classifier. As in T2T, the name of its output file
+    # nevertheless contains the number of beams in --decode_hparams.
     named = dict(values)
     _check_fits(mode, run.problem, run.specs, values)
     _check_xla(args, mode, run.specs)

@@ -167,7 +167,7 @@ DEFAULT_MEMORY_FRACTION = 0.95
 _MEMORY_FRACTION = Flag(
     "worker_gpu_memory_fraction",
     DEFAULT_MEMORY_FRACTION,
-    "Largest share of a GPU's memory, allocated as needed. 0.95 keeps TensorFlow's own limit.",
+    "Largest share of each GPU's memory, allocated as needed; 0.95: no further limit.",
     least=0,
     most=1,
 )
@@ -202,7 +202,7 @@ TRAINER = (
     ),
     Flag("decode_hparams", "", 'Decoding options: "beam_size=4,alpha=0.6,extra_length=100,…".'),
     Flag("global_batch_size", None, "Total batch_size of all devices.", int, least=1),
-    Flag("worker_gpu", 1, "GPUs to use per worker. With 1 and no GPU, the CPU.", **_THREADS),
+    Flag("worker_gpu", 1, "GPUs per worker; 1: the CPU if there is no GPU.", **_THREADS),
     Flag("worker_wait_secs", 300, "Seconds to wait for the other workers.", least=1),
     Flag("use_tpu", False, "Train on a TPU."),
     Flag(
@@ -215,7 +215,7 @@ TRAINER = (
     Flag(
         "eval_early_stopping_steps",
         None,
-        "Stop after N steps without progress; 0: never, as without this flag.",
+        "Stop training after N updates without progress; 0: train for all updates.",
         int,
         least=0,
     ),
@@ -255,7 +255,7 @@ TRAINER = (
     Flag(
         "autotune_maximize",
         None,
-        "Search: whether a higher metric is better. Default: True.",
+        "Search: whether a higher metric is better. Required for losses, errors and the like.",
         bool,
     ),
     Flag(

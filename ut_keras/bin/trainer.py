@@ -244,10 +244,11 @@ def _trainer(setup, strategy, compilation):
 
 
 def _make_decode_dataset(setup):
-    """Return the function that returns the dataset for free decoding, or None.
+    """Return a function that makes the dataset for free decoding.
 
-    As in T2T and in ut-decoder, `num_samples` selects the first examples of the files. The batches
-    of an evaluation are sorted by length, so their first examples are others.
+    As in T2T and in ut-decoder, `num_samples` selects the first examples of the files. An
+    evaluation sorts the examples by length, so its first examples are not the first of the files.
+    The return value is None if free decoding can use the dataset of the evaluation.
     """
     if setup.decode["num_samples"] < 0 or setup.problem.has_own_dataset:
         return None

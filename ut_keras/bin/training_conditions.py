@@ -64,7 +64,10 @@ def describe(setup: Any, num_replicas: int) -> dict[str, Any]:
 
 
 def _of_evaluations(setup):
-    """Return the conditions of the evaluations, which early stopping and best/ compare."""
+    """Return the conditions that must stay the same to compare the results of two evaluations.
+
+    Early stopping and the folder "best" compare such results.
+    """
     split = setup.eval_split
     found = {
         "eval_split": split,
@@ -94,7 +97,8 @@ def changes(record: Any, conditions: Mapping[str, Any], setup: Any) -> list[str]
     if any(factor in schedule for factor in NEEDS_TRAIN_STEPS):
         compared.append("train_steps")
     reasons = {"train_steps": f", and {schedule} depends on it"}
-    if now.get("eval_split") == before.get("eval_split"):  # evaluations of another split are apart
+    # Results are recorded with the name of the split. Results of two splits are never compared.
+    if now.get("eval_split") == before.get("eval_split"):
         compared += [name for name in _OF_EVALUATIONS if name in now]
         reasons |= dict.fromkeys(_OF_EVALUATIONS, _NOT_COMPARABLE)
     size = now.get("global_batch_size")

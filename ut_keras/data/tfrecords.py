@@ -69,8 +69,8 @@ def find(data_dir: str, filename: str, split: str) -> list[str]:
         raise DataError(f"split must be one of {', '.join(_SPLITS)}. Received: split={split!r}.")
     pattern = f"{filename}-{split}-?????-of-?????"
     advice = (
-        "Generate the data (--generate_data; in Python, problem.generate_data), or give the folder "
-        "that holds them (--data_dir; in Python, data_dir)"
+        "Generate the data (--generate_data; in Python, problem.generate_data), or pass the folder "
+        "that contains the data (--data_dir; in Python, data_dir)"
     )
     if not data_dir or not os.path.isdir(data_dir):
         raise DataError(

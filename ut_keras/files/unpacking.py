@@ -22,7 +22,8 @@ from typing import IO
 from ut_keras.errors import DataError
 from ut_keras.files import file_error, whole_file
 
-_SIZE_FILE = ".ut_keras-archive-size"  # a file of each unpacked folder; patterns do not match it
+# A file in each unpacked folder, with the size of the archive. Patterns do not match its name.
+_SIZE_FILE = ".ut_keras-archive-size"
 _BLOCK = 1 << 20  # maximum number of bytes that are read at once
 # `zipfile` raises RuntimeError for an encrypted file, and NotImplementedError for an unknown
 # compression method.
@@ -97,9 +98,10 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
 
 
 def check_origin(path: str, directory: str) -> None:
-    """Check that a folder has the files of an archive, by the size of the archive.
+    """Check that the files in a folder come from an archive.
 
-    If the archive or its stored size does not exist, nothing is checked.
+    The function compares the size of the archive with the size that `unpack` stored in the folder.
+    It checks nothing if the archive or the stored size does not exist.
 
     Raises:
         DataError: if another archive was unpacked to the folder.

@@ -177,7 +177,8 @@ def search_options(values: Mapping[str, Any], batch: int = 0) -> dict[str, Any]:
 def only_for_search(values: Mapping[str, Any]) -> list[str]:
     """Return "name=value" of each option that is set but has an effect only in a search.
 
-    T2T's own options are not included, because T2T also ignores them without a search.
+    beam_size, alpha and extra_length are not included, because T2T also ignores them without a
+    search.
     """
     return [
         f"{spec.hparam}={values[spec.hparam]}"
@@ -187,7 +188,7 @@ def only_for_search(values: Mapping[str, Any]) -> list[str]:
 
 
 _NOT_ONLY_FOR_SEARCH = (
-    *("beam_size", "alpha", "decode_length"),  # T2T's
+    *("beam_size", "alpha", "decode_length"),  # T2T's options of a search
     *("per_example_length", "num_steps", "exit_threshold"),
 )
 

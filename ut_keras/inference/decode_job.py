@@ -46,8 +46,8 @@ def score(
 ) -> list[list[str]]:
     """Return the score of each target as a text.
 
-    As in T2T, the score is the mean of -log p over the ids of the target, EOS included and padding
-    excluded. For a language model, `sources` is not used.
+    As in T2T, the score is the mean of -log p over the ids of the target. The mean includes EOS
+    and excludes padding. For a language model, `sources` is not used.
     """
     options = {
         "exit_threshold": setup.values["exit_threshold"] or None,
@@ -92,7 +92,7 @@ def load_predictor(setup: Any, scores: bool = False) -> "tuple[Predictor, str]":
 
 
 def _notes_on_unused(values, source, scores, searches):
-    """Return notes about decode hparams that are set but have no effect."""
+    """Yield a note for decode hparams that are set but have no effect."""
     if source and values["num_samples"] >= 0:
         yield f"num_samples={values['num_samples']} has no effect for a file, as in T2T"
     unused = decode_hparams.only_for_search(values)

@@ -58,7 +58,8 @@ def export_saved_model(
             per_example_length is True by default. Only the signature `ids` uses return_steps.
             Classifiers and encoders without a decoder use only num_steps and exit_threshold.
         max_input_length: int. Sources are truncated to this number of ids, EOS included. 0: no
-            limit. It must be 0 for stories, whose size is fixed.
+            limit. It must be 0 if the inputs have the modality `sentences`, because their
+            size is fixed.
 
     Raises:
         ValueError: if an argument is invalid, jit_compile is True, an encoder does not fit the

@@ -123,7 +123,10 @@ def read(
 
 
 def check_model_name(name: str) -> None:
-    """Raise `UnknownNameError` if there is no model `name`, for example without its package."""
+    """Raise `UnknownNameError` if no model `name` is registered.
+
+    An example is a model of a package that is not imported.
+    """
     try:
         models.check_name(name)
     except UnknownNameError as error:

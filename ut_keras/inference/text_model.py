@@ -62,7 +62,8 @@ class TextModel:
         model: a model such as a `Transformer`.
         encoders: dict from feature name to `TextEncoder`, as `problem.feature_encoders` returns it.
         max_input_length: int. Sources are truncated to this number of ids, EOS included. 0: no
-            limit. It must be 0 for stories, whose size is fixed.
+            limit. It must be 0 if the inputs have the modality `sentences`, because their
+            size is fixed.
 
     Raises:
         ValueError: if an encoder is missing, does not fit the model or cannot run in a graph. Also

@@ -93,8 +93,8 @@ def register(name: M) -> M: ...
 def register(name: Any = None) -> Any:
     """Return a decorator that registers a class as a model.
 
-    Keras uses the name in `.keras` files. Without a name, the name is derived from the class, as in
-    T2T. See `registry.default_name`.
+    Keras uses the name in `.keras` files. If no name is given, the decorator derives it from the
+    name of the class, as in T2T. See `registry.default_name`.
 
     Raises:
         ValueError: if the name is in use.
@@ -123,7 +123,7 @@ _OF_LSTM_ATTENTION = (
     *("attention_mechanism", "attention_layer_size", "num_heads", "output_attention"),
     "attention_mask_padding",
 )
-# The hparams that other models of the same class of hparams read, but not this model.
+# {model: hparams that its class of hparams has for other models, and that it does not read}
 _UNREAD_HPARAMS = {
     **dict.fromkeys(("lstm_seq2seq", "lstm_seq2seq_bidirectional_encoder"), _OF_LSTM_ATTENTION),
     "neural_gpu": ("diagonal_final_state", "diagonal_shift_axis"),

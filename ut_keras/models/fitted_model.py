@@ -217,17 +217,18 @@ class FittedModel(compiled_model.CompiledModel):
             self.train_function = safe
 
     def _forget_schedule(self):
-        """Remove the train function if the learning rate has become another object since its trace.
+        """Remove the train function if the user has assigned another learning rate or schedule.
 
-        The function contains a learning-rate schedule as operations. So without this method, an
-        update would ignore a schedule that the user assigns to `optimizer.learning_rate`.
+        TensorFlow has traced the schedule as operations of the train function. Without this method,
+        an update would therefore ignore a schedule that the user assigns to
+        `optimizer.learning_rate` later.
         """
         rates = [private_api.rate_or_schedule(part) for part in parts(self.optimizer)]
         if self._traced_rates is not None:
             traced = [reference() for reference in self._traced_rates]
             if len(rates) != len(traced) or any(map(operator.is_not, rates, traced)):
                 self.train_function = None
-        # Keras does not track this list, because it is not set as an attribute.
+        # This assignment bypasses `__setattr__`, so Keras does not track the list.
         self.__dict__["_traced_rates"] = [weakref.ref(rate) for rate in rates]
 
     def _without_xla(self):
@@ -467,7 +468,7 @@ class FittedModel(compiled_model.CompiledModel):
 
 
 def _single_outputs(data):
-    """Return a batch in which targets and weights are tensors instead of lists or dicts of one.
+    """Return a batch in which targets and weights are tensors instead of lists, tuples or dicts.
 
     Keras accepts such containers, because a model can have several outputs.
 

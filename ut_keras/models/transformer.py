@@ -97,10 +97,11 @@ class Transformer(seq2seq.Seq2Seq):
         return signal
 
     def _build_all(self):
-        """Build every layer, also the layers inside a user's part that has no own `build`.
+        """Build every layer, including the layers inside a user's part without a `build` method.
 
-        Such a part builds its layers at the first call. A call in the loop of a recurrence would be
-        too late for the optimizer, so this method calls the stacks once.
+        Such a part builds its layers at the first call. If this call happened in the loop of a
+        recurrence, the optimizer would not know the new weights. This method therefore calls the
+        stacks once.
         """
         super()._build_all()
         positions = (self.source_position, self.target_position)

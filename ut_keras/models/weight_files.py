@@ -1,4 +1,4 @@
-"""Check that a file of weights contains no weights that a model lacks, for `load_weights`.
+"""A check for `load_weights`: a file must contain no weights that the model lacks.
 
 Keras loads the weights that a model has, and ignores all others in the file. So a model with two
 layers would load the file of a model with three layers without an error.
@@ -22,8 +22,8 @@ _MOST_NAMES = 3  # maximum number of weights in an error message
 def check(path: str | os.PathLike[str], number: int, save: Callable[[str], None]) -> None:
     """Check a file before `load_weights` reads it.
 
-    The function ignores the weights of the optimizer. It does not check files in other formats than
-    `.weights.h5`, `.weights.json` and `.keras`, and files that are not on this machine.
+    The function ignores the weights of the optimizer. It checks only files on this machine in the
+    formats `.weights.h5`, `.weights.json` and `.keras`.
 
     Args:
         path: the argument of `load_weights`.

@@ -206,8 +206,8 @@ class Optimizer(private_api.GradientHook):
     def get_config(self) -> dict[str, Any]:
         """Return the config, which contains each argument of `__init__`.
 
-        Each argument must be an attribute of the same name. The config also contains the names that
-        `exclude_from_weight_decay` excluded.
+        Each argument must be an attribute of the same name. The config also contains the
+        patterns for the variables that `exclude_from_weight_decay` excluded.
         """
         config = super().get_config()
         for cls in type(self).__mro__:

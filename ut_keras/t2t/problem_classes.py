@@ -33,8 +33,9 @@ _BASES = {
     built_in_text.TextConcat2ClassProblem: text_problems.TextConcat2ClassProblem,
     our_translate.TranslateProblem: translate.TranslateProblem,
 }
-# Beginning of the name of a built-in problem -> further methods and attributes of T2T's classes, on
-# which their samples depend. The built-in problem does not read them.
+# {beginnings of the names of built-in problems: methods and attributes of T2T's classes}. In T2T,
+# the samples of these problems depend on the methods and attributes. The built-in problems of
+# ut_keras do not read them.
 _HOOKS = {
     (
         "cola",
@@ -106,10 +107,10 @@ class _BuiltInProblem:
     _built_in: Any
 
     def check_hooks(self) -> None:
-        """Check that the package does not override what the built-in problem does not read.
+        """Check that the package overrides only methods and attributes that have an effect.
 
         Raises:
-            DataError: if the package overrides such a method or attribute of T2T's class, and
+            DataError: if the package overrides a method or attribute in `_HOOKS`, and overrides
                 neither generate_samples nor source_data_files.
         """
         if not overridden.is_unchanged(self, "generate_samples", "source_data_files"):
@@ -124,9 +125,9 @@ class _BuiltInProblem:
 
     @property
     def is_generate_per_split(self) -> bool:
-        # In T2T, the samples of all splits of this problem come from one pass.
-        is_one_pass = self._built_in.name == "algorithmic_math_two_variables"
-        return not is_one_pass or overridden.is_unchanged(self, "generate_samples")
+        # In T2T, one call of generate_samples yields the samples of all splits of this problem.
+        is_one_call = self._built_in.name == "algorithmic_math_two_variables"
+        return not is_one_call or overridden.is_unchanged(self, "generate_samples")
 
     @property
     def dataset_splits(self) -> list[dict[str, Any]]:
@@ -179,7 +180,7 @@ class _BuiltInProblem:
 
     @property
     def own_max_length(self) -> int | None:
-        """The maximum length that T2T's class has instead of the one in the hparams, or None."""
+        """The maximum length that T2T's class sets itself. None means the length in the hparams."""
         t2t: Any = self
         return None if t2t.packed_length else self._built_in.max_length
 

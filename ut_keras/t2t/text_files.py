@@ -21,9 +21,9 @@ _EXTRA_LABEL = re.compile(r"(.*)\tExtra_Label: (.*)")
 
 
 def raw_lines(path: str) -> Iterator[str]:
-    """Yield the lines of a text or `.gz` file without carriage returns, as TensorFlow does.
+    """Yield the lines of a text or `.gz` file. Carriage returns are removed, as in TensorFlow.
 
-    If a line has a carriage return before its end, a note says so once.
+    If a line has a carriage return before its end, the function prints one note for the file.
     """
     for line in text_lines.lines(path):
         if "\r" in line:

@@ -94,7 +94,8 @@ def load(
     short_names.alias_missing()
     missing.packages_loading += 1
     try:
-        # If the package imports Keras or TensorFlow, the command has not loaded TensorFlow before.
+        # The package may be the first code of the command that imports Keras or TensorFlow. The
+        # context then hides TensorFlow's log lines.
         with tensorflow_log.held_back():
             importlib.import_module(name)
     finally:

@@ -59,8 +59,8 @@ def read_lines(filename: str) -> list[str]:
     if not os.path.isfile(filename):
         raise DataError(
             f"A vocabulary file must exist. Received: {filename}, which is not a file. Generate "
-            "the data (--generate_data; in Python, problem.generate_data), or give the folder that "
-            "holds them (--data_dir; in Python, data_dir)."
+            "the data (--generate_data; in Python, problem.generate_data), or pass the folder that "
+            "contains the data (--data_dir; in Python, data_dir)."
         )
     return text_lines.read(filename)
 

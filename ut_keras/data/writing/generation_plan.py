@@ -284,8 +284,8 @@ def side_file_digests(data_dir: str, names: Iterable[str]) -> dict[str, str]:
 def _accepted_digests(data_dir, names):
     """Return {name: digests} for the side files that exist.
 
-    The first digest is that of the file. The others are those of files that differ only in the last
-    line end, which text editors add or remove.
+    The first digest of a side file is the digest of its content. The other digests belong to the
+    content without and with a line end after the last line, because text editors add or remove it.
     """
     accepted = {}
     for name in names:

@@ -12,9 +12,10 @@ _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def unbuilt_layers(layers: Iterable[Any]) -> Iterator[keras.layers.Layer]:
-    """Iterate over the layers, and the layers inside them, that make their weights at a call.
+    """Iterate over all layers that are not built yet, including layers inside other layers.
 
-    A layer without its own `build` makes no weights itself, so it is not part of the result.
+    A layer without its own `build` has no weights except in the layers inside it. It is therefore
+    not part of the result.
     """
     for layer in layers:
         for part in () if layer is None else private_api.flatten_layers(layer):
@@ -23,10 +24,10 @@ def unbuilt_layers(layers: Iterable[Any]) -> Iterator[keras.layers.Layer]:
 
 
 def accepts(layer: keras.layers.Layer, *names: str) -> frozenset[str]:
-    """Return those of the names that are arguments of the layer's `call`.
+    """Return the names in `names` that the layer's `call` accepts as arguments.
 
-    `**kwargs` accepts all names, except in a `call` of Keras itself. For example, a
-    `keras.Sequential` passes them on to its own layers.
+    A `call` with `**kwargs` accepts all names, unless it is a `call` of Keras itself. For example,
+    `keras.Sequential.call` passes `**kwargs` to its layers, which may not accept them.
     """
     parameters = inspect.signature(layer.call).parameters
     takes_all = any(of.kind is inspect.Parameter.VAR_KEYWORD for of in parameters.values())

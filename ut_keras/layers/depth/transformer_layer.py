@@ -251,7 +251,8 @@ class Sublayer(prepostprocess.Processing):
         attention_mask, return_weights: arguments for the wrapped layer, if they are not None. They
             are not part of `**arguments`, because Keras does not allow a mix of tensors and other
             objects in `**arguments`.
-        arguments: further tensors for the wrapped layer. It need not accept `padding_mask`.
+        arguments: further tensors for the wrapped layer. The call omits `padding_mask` if the
+            wrapped layer does not accept it.
 
     Returns:
         `SublayerOutput`.
