@@ -81,8 +81,8 @@ def _features(name):
     return examples.features(VARIANTS[name][0])
 
 
-# These variants are slow tests, because another variant with the same kind of loop, or the tests of
-# their layers, run by default.
+# The tests of these variants are slow tests. The default run tests other variants with the same
+# kind of loop, and the layers of these variants.
 _LIKE_OTHERS = (
     *("skip", "gru", "relative", "local_causal", "parameters", "sru_transition", "steps_by_length"),
     *("randomized_position", "rotary", "relative_xl", "copy_gate", "modern"),

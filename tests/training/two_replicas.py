@@ -103,8 +103,8 @@ def _rms_prop():
 
 # The BLEU score of a batch is not the mean of the scores of its parts (metrics/approximate.py).
 _METRICS = [name for name in metrics.names() if name != "approx_bleu_score"]
-# A metric reads only logits and targets, so it does not matter which model or optimizer made them.
-# The two models of `_ALL_METRICS` therefore suffice for all metrics.
+# A metric reads only logits and targets, so its value does not depend on the kind of model or
+# optimizer. All metrics are therefore tested only with the two models of `_ALL_METRICS`.
 _FEW_METRICS = ["accuracy_per_sequence", "neg_log_perplexity"]
 _ALL_METRICS = ("toy", "adaptive")
 

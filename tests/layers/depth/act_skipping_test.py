@@ -16,7 +16,7 @@ from ut_keras.layers.position import timing_signal
 B, S, D, N = 5, 6, 8, 5
 REAL = np.arange(S) < np.array([[6], [5], [3], [1], [6]])
 X = layer_checks.normal(B, S, D)
-# The default run tests each kind and each state of halted examples once.
+# The default run tests each kind of halting and each mode of halted examples once.
 _QUICK = (("global", "transform", False), ("q_halt", "copy", False))
 
 

@@ -267,7 +267,6 @@ def make_transition(hp: TransformerHParams, side: str) -> keras.layers.Layer:
     transition = parts.transitions.get(hp.ffn_layer if kind == "fc" else kind)(hp, side)
     if transition is None:
         raise HParamError(
-            f"ffn_layer={hp.ffn_layer} must be registered for a function that returns a layer. "
-            "Received: None."
+            f"ffn_layer={hp.ffn_layer} must name a function that returns a layer. Received: None."
         )
     return transition
