@@ -75,13 +75,14 @@ def register_model(name: str, model_class: type) -> None:
     title = f"{model_class.__name__} in {inspect.getsourcefile(model_class)}"
     if any(map(t2t_models.built_in_name, model_class.__mro__[1:])):
         reason = (
-            f"{title} overrides methods of T2T's model that ut_keras does not call. The section "
-            '"A model with a `body`" of docs/t2t_package.md shows what to override instead'
+            f"{title} overrides methods of T2T's model that ut_keras does not call. "
+            'docs/t2t_package.md shows in the section "A model with a `body`" what to override '
+            "instead"
         )
     else:
         reason = (
-            f"{title} consists of TensorFlow 1 layers, which are not supported. The section "
-            '"Models and parts of your own" of docs/t2t.md shows how to register it as a part'
+            f"{title} consists of TensorFlow 1 layers, which are not supported. docs/t2t.md shows "
+            'in the section "Models and parts of your own" how to register it as a part'
         )
     models.refuse(name, reason)
 
