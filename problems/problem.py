@@ -357,7 +357,7 @@ class Problem:
             return ()
         names = [name for name in os.listdir(tmp_dir) if split in re.split(r"[^A-Za-z]", name)]
         paths = (os.path.join(tmp_dir, name) for name in sorted(names))
-        return tuple(path for path in paths if os.path.isfile(path))
+        return tuple(path for path in paths if os.path.isfile(path) and os.access(path, os.R_OK))
 
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
         """Return the splits whose raw data are available."""

@@ -52,6 +52,8 @@ def test_problem_of_ten_lines_is_loaded_by_t2t_usr_dir(tmp_path, registries, cap
     )
     assert encoder.decode(dev["inputs"]) == "in the snow<EOS>"
     assert encoder.decode(dev["targets"]) == "In the Snow<EOS>"
+    # A file of another problem in tmp_dir causes no note.
+    (tmp_path / "other.train.en").write_text("Two dogs\n")
     # The raw text changes, but the data exist already.
     argv += [f"--data_dir={tmp_path}/data", f"--tmp_dir={tmp_path}"]
     assert datagen.main(argv) == 0

@@ -354,6 +354,10 @@ def found_data_notes(
                 "these files, and a vocabulary that was built with them, to generate more samples."
             )
         former = origin.get("user_files")
+        if isinstance(former, dict):
+            # A file that was added to tmp_dir later may belong to another problem. A path of a
+            # missing file is compared, because the split depends on its absence.
+            present = {name: of for name, of in present.items() if name in former or not of}
         if present and isinstance(former, dict) and former != present:
             changed = [name for name in present if former.get(name) != present[name]]
             # The other files are no longer read, for example train.tsv for the dev split because
