@@ -282,7 +282,7 @@ def assert_data_error(pattern, name, tmp_path):
     with pytest.raises(DataError, match=pattern) as error:
         generate(name, tmp_path)
     assert "\n" not in str(error.value)
-    assert os.listdir(tmp_path / "data") == []
+    assert not list((tmp_path / "data").glob("*"))
 
 
 def test_missing_file_is_named(tmp_path):

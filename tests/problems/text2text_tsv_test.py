@@ -88,7 +88,7 @@ def assert_data_error(pattern, tmp_path):
     with pytest.raises(DataError, match=pattern) as error:
         generate(tmp_path)
     assert "\n" not in str(error.value)
-    assert os.listdir(tmp_path / "data") == []
+    assert not list((tmp_path / "data").glob("*"))
 
 
 @pytest.mark.parametrize("bad", ["no tab", "two\ttabs\there", "\tno source", "no target\t "])
