@@ -13,7 +13,7 @@ from ut_keras import hparams, models
 from ut_keras.decoding import batch_plan
 from ut_keras.decoding.options import Options
 from ut_keras.errors import UsageError
-from ut_keras.inference import decode_job
+from ut_keras.inference import decode_hparams, decode_job
 from ut_keras.inference.predictor import Predictor
 from ut_keras.inference.text_model import TextModel
 
@@ -152,7 +152,11 @@ def test_decoder_rejects_xla_for_a_model_without_a_search(xla_compile, is_error)
     args = types.SimpleNamespace(xla_compile=xla_compile)
     model = types.SimpleNamespace(class_labels=False, decoder=None)
     setup = types.SimpleNamespace(
-        args=args, values={}, load_model=lambda values: (model, "path"), model_name="neural_gpu"
+        args=args,
+        values=decode_hparams.parse("", decode_hparams.DECODER),
+        source=None,
+        load_model=lambda values: (model, "path"),
+        model_name="neural_gpu",
     )
     expected = pytest.raises(UsageError, match="Received: True, with --model=neural_gpu")
     with expected if is_error else contextlib.nullcontext():
