@@ -245,7 +245,7 @@ def _check_text_of_model(names):
 
 
 def _check_docs_how_it_works(names, folder):
-    """Check that the halting rule of the page halts at the second step, where ACT halts at the first.
+    """Check that the rule of the page halts at the second step, where ACT halts at the first.
 
     A large bias of the gate lets both rules halt as early as possible.
     """
