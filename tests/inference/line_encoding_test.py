@@ -28,7 +28,7 @@ def test_prompts_have_no_eos():
     "lines, encoder, message",
     [
         (["0", "", "7"], NUMBERS, "f, line 3 cannot be encoded: Numbers must be in .*'7'"),
-        (["0", "x y"], NUMBERS, "f, line 2 .*: Numbers must be in .*'x'\. The line is 'x y'"),
+        (["0", "x y"], NUMBERS, "f, line 2 .*: Numbers must be in .*'x'. The line is 'x y'"),
         (["a b a", "a ü"], WORDS, "f, line 2 cannot be encoded: .*'ü'"),
     ],
 )
