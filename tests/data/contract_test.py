@@ -82,7 +82,9 @@ def run(tmp_path, registries):
 
 
 def _remaining_files(tmp_path):
-    return sorted(str(path.name) for path in tmp_path.rglob("*") if path.is_file())
+    """Return the names of the files in a folder, except Python's compiled modules."""
+    paths = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    return sorted(path.name for path in paths)
 
 
 def _assert_rejected(run, tmp_path, capsys, source, expected):
