@@ -209,14 +209,15 @@ def test_unknown_problem_names_the_package_flag(error, runs, tmp_path):
 def test_part_of_a_package_names_the_package_flag(error, runs, tmp_path):
     run = shutil.copytree(runs["reverse"], tmp_path / "run")
     values = json.loads((run / "hparams.json").read_text())
-    for name, value in (("ffn_layer", "no_build"), ("damping", 0.5), ("num_heads", -1)):
+    for name, value in (("ffn_layer", "part_of_no_package"), ("damping", 0.5), ("num_heads", -1)):
         (run / "hparams.json").write_text(json.dumps({**values, name: value}))
         line = error(output_dir=run)
         assert name in line and ("--t2t_usr_dir" in line) == (name != "num_heads")
     (run / "hparams.json").write_text(json.dumps(values))
     record = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps({**record, "model": "my_model"}))
-    assert re.search("Unknown model: 'my_model'.* requires --t2t_usr_dir", error(output_dir=run))
+    (run / "run.json").write_text(json.dumps({**record, "model": "model_of_no_package"}))
+    line = error(output_dir=run)
+    assert re.search("Unknown model: 'model_of_no_package'.* requires --t2t_usr_dir", line)
 
 
 def test_runs_without_a_checkpoint_are_not_named(error, runs, tmp_path):
