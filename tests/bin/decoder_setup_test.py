@@ -209,10 +209,11 @@ def test_unknown_problem_names_the_package_flag(error, runs, tmp_path):
 def test_part_of_a_package_names_the_package_flag(error, runs, tmp_path):
     run = shutil.copytree(runs["reverse"], tmp_path / "run")
     values = json.loads((run / "hparams.json").read_text())
-    for name, value in (("ffn_layer", "part_of_no_package"), ("damping", 0.5), ("num_heads", -1)):
+    of_a_package = {"ffn_layer": "part_of_no_package", "field_of_no_package": 0.5}
+    for name, value in {**of_a_package, "num_heads": -1}.items():
         (run / "hparams.json").write_text(json.dumps({**values, name: value}))
         line = error(output_dir=run)
-        assert name in line and ("--t2t_usr_dir" in line) == (name != "num_heads")
+        assert name in line and ("--t2t_usr_dir" in line) == (name in of_a_package)
     (run / "hparams.json").write_text(json.dumps(values))
     record = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps({**record, "model": "model_of_no_package"}))
