@@ -85,13 +85,15 @@ def registries():
     """After a test, remove the names that packages registered during the test."""
     from ut_keras import models
     from ut_keras.data.writing import process_pool
+    from ut_keras.hparam_schema import saved
     from ut_keras.hparams.registry import RANGES, SETS
     from ut_keras.problems.problem import REGISTRY
 
     tables = (REGISTRY, SETS, RANGES, models._CLASSES)
     before = [(dict(table._entries), dict(table._unsupported)) for table in tables]
-    first = list(process_pool._preparations)
+    first, classes = list(process_pool._preparations), list(saved._CLASSES)
     yield
     for table, (entries, unsupported) in zip(tables, before, strict=True):
         table._entries, table._unsupported = entries, unsupported
     process_pool._preparations[:] = first
+    saved._CLASSES[:] = classes

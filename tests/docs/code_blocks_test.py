@@ -22,6 +22,7 @@ import pytest
 import ut_keras
 from ut_keras import hparams, models, problems, registry
 from ut_keras.bin import command_line
+from ut_keras.hparam_schema import saved
 from ut_keras.inference import decode_hparams, predictor
 from ut_keras.problems import algorithmic
 
@@ -229,6 +230,7 @@ def _forget_registrations(monkeypatch):
     assert len(tables) > 2
     for table in tables.values():
         monkeypatch.setattr(table, "_entries", dict(table._entries))
+    monkeypatch.setattr(saved, "_CLASSES", list(saved._CLASSES))  # of hyperparameters
 
 
 def _check_readme(names, folder):
