@@ -171,11 +171,13 @@ def test_get_rejects_set_without_hparams(monkeypatch):
         hparams.get("forgets_to_return", "hidden_size=8")
 
 
-def test_get_prints_a_note_for_a_value_without_effect(capsys):
+def test_get_logs_a_value_without_effect(caplog, capsys):
     given = {"learning_rate": 0.5, "hidden_size": 64}
     hp = hparams.get("adaptive_universal_transformer_quick", given)
-    [note] = capsys.readouterr().out.splitlines()
+    [note] = caplog.messages
     assert hp.learning_rate == 0.5
-    assert note.startswith("note: learning_rate=0.5 has no effect: learning_rate_schedule=")
+    assert note.startswith("learning_rate=0.5 has no effect: learning_rate_schedule=")
     hparams.get("adaptive_universal_transformer_quick", "hidden_size=64")
+    assert len(caplog.messages) == 1
+    # A program may write its own results to the standard output.
     assert not capsys.readouterr().out

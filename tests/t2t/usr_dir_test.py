@@ -264,17 +264,17 @@ def test_package_that_imports_tensorflow_shows_no_log_lines(tmp_path, line):
     """TensorFlow writes log lines during its import, also if Keras imports TensorFlow."""
     package = tmp_path / "package"
     package.mkdir()
-    (package / "__init__.py").write_text(f"{line}\nimport keras, sys\nprint(keras.Model)\n")
+    (package / "__init__.py").write_text(f"{line}\nimport keras\nprint(keras.Model)\n")
     code = (
-        f"import sys; from ut_keras.t2t import usr_dir; usr_dir.load({str(package)!r});"
-        "import tensorflow; tensorflow.constant(0); print(sys.modules['keras'].__loader__)"
+        f"from ut_keras.t2t import usr_dir; usr_dir.load({str(package)!r});"
+        "import tensorflow; tensorflow.constant(0)"
     )
     environment = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0 and not done.stderr, done.stderr
-    assert "Model" in done.stdout and "SourceFileLoader" in done.stdout
+    assert "Model" in done.stdout
 
 
 def test_unsupported_name_ends_command_with_one_line(tmp_path, registries, capsys):

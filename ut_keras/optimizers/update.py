@@ -199,7 +199,8 @@ def compute(
     gradients = [
         tf.zeros(variable.shape, variable.dtype)
         if gradient is None and (fills_gradients or variable.path in unread)
-        # Keras's optimizers would square and clip the rows of an embedding before adding them.
+        # A Keras embedding in a user's layer has a gradient with a row for each token. Keras's
+        # optimizers would square and clip these rows before adding them.
         else dense(gradient, variable)
         for gradient, variable in zip(gradients, variables, strict=True)
     ]
