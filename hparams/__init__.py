@@ -11,6 +11,7 @@ function of another set and replaces a few fields:
 """
 
 import importlib
+import logging
 import pkgutil
 from collections.abc import Mapping
 from typing import Any
@@ -24,13 +25,14 @@ from ut_keras.process import short_names
 __all__ = ["get", "get_range", "names", "range_names", "register", "register_range"]
 
 names, range_names = SETS.names, RANGES.names
+_LOG = logging.getLogger("ut_keras")
 
 
 def get(name: str, overrides: str | Mapping[str, Any] = "") -> BasicHParams:
     """Return a set with some values replaced.
 
-    A note is printed for each replaced value that has no effect, such as `learning_rate` with a
-    schedule that does not read it.
+    The function logs a warning for each replaced value that has no effect, such as `learning_rate`
+    with a schedule that does not read it.
 
     Args:
         name: str, one of `names()`.
@@ -52,7 +54,7 @@ def get(name: str, overrides: str | Mapping[str, Any] = "") -> BasicHParams:
         )
     changed = hp.override(overrides)
     for note in changed.ignored_notes(hp):
-        print(f"note: {note}", flush=True)
+        _LOG.warning("%s", note)
     return changed
 
 
