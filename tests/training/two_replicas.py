@@ -31,7 +31,8 @@ def _adaptive_model():
 
 
 def _universal_model(hparams_set, settings, name="universal_transformer"):
-    hp = hparams.get(hparams_set, settings)
+    # `override` does not log that some models ignore some of the settings.
+    hp = hparams.get(hparams_set).override(settings)
     sizes = {"inputs": toy.VOCAB_SIZE, "targets": toy.VOCAB_SIZE}
     return models.get(name, hp, vocab_sizes=sizes)
 
