@@ -51,6 +51,7 @@ SHORTER = {
     "docs/own_data.md": {
         '_transformer_quick")': '_transformer_quick", "hidden_size=16,filter_size=16")',
         "epochs=5": "epochs=1, verbose=0",
+        "epochs=40": "epochs=1, verbose=0",
     },
     "docs/quickstart.md": {
         "max_length=11,batch_size=512": "max_length=11,batch_size=64,learning_rate_warmup_steps=1",
