@@ -98,23 +98,24 @@ _COLUMNS = ("problem", "paper", "examples", "vocabulary", "metrics", "licence", 
 _HEAD = """# Problems
 
 This page lists every problem (dataset) that you can pass as `--problem=NAME`. This command
-generates the data of one problem and shows some of it:
+generates the data of one problem and shows some examples:
 
 ```text
 ut-datagen --problem=NAME --data_dir=… --tmp_dir=… --inspect=5
 ```
 
-- **Files.** Each heading names the source file, which starts with an example record.
-- **`NAME_rev`** is a text-to-text problem with inputs and targets exchanged.
+- **Sections.** Each section lists the problems of one source file. The file starts with an
+  example record.
+- **`NAME_rev`** exchanges the inputs and targets of the text-to-text problem `NAME`.
 - **Paper**: the experiment that uses the problem.
-- **Examples**: a `?` means that the number is not known before the data is available.
-- **Vocabulary**: the number of tokens. Two numbers are given if inputs and targets differ.
+- **Examples**: a `?` means that the number depends on the raw files.
+- **Vocabulary**: the number of tokens. If inputs and targets differ, there are two numbers.
   [own_data.md](own_data.md#vocabulary) describes the vocabulary of your own files.
 - **Metrics**: all problems have {usual},
   unless the column says "only". Metrics in italics are computed from features or from decoded
   text. The source file describes them.
-- **Raw files** are downloaded to `--tmp_dir`, or you put them there. Where no files are named, the
-  data is generated or is your own.
+- **Raw files**: the files that data generation reads from `--tmp_dir`. It downloads missing files
+  if this is possible. A problem without raw files generates its data or reads your own files.
 
 `scripts/problems_table.py` writes this page from the declarations of the problems.
 """
@@ -144,7 +145,7 @@ def _section(module, groups):
     links = {file: None for name in _names(groups) for file in problems.get(name).raw_files}
     addresses = dict.fromkeys((file.name, file.url or file.page) for file in links)
     urls = [f"[{name}]({address})" for name, address in addresses if address]
-    lines = ["", f"## problems/{module}.py", ""]
+    lines = ["", f"## problems/{module}.py", "", _description(_names(groups)[0]), ""]
     for title, value, is_common in zip(_COLUMNS, rows[0], common, strict=True):
         if is_common and value and not (title == "raw files" and urls):
             lines.append(f"- {title}: {value}")
@@ -158,6 +159,11 @@ def _section(module, groups):
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _description(name):
+    """Return the first line of the docstring of the file that declares a problem."""
+    return sys.modules[type(problems.get(name)).__module__].__doc__.partition("\n")[0]
 
 
 def _names(groups):
