@@ -99,15 +99,20 @@ def hparams_table():
     lines = [
         "# T2T's hparams",
         "",
-        "This page lists every hparam with its default and says which values ut_keras supports.",
-        "Names and defaults are T2T's.",
+        "This page lists every hparam, its default, and the values that ut_keras supports. The",
+        "last column of the tables has these entries:",
         "",
-        "- **Same**: every value works as in T2T.",
-        "- **Not supported**: any other value raises an error that names the field.",
-        "- **Added**: T2T does not have the field or value.",
+        "- **same**: every value works as in T2T.",
+        "- **same for** some values: only these values work.",
+        "- **others not supported**: a value that is neither the default nor in the row raises an",
+        "  error that names the hparam.",
+        "- **no effect**: ut_keras accepts every value and does not use it.",
+        "- **added**: T2T does not have the hparam or the value.",
         "",
-        "A section lists an hparam only if the section before does not have it, or if its default",
-        "or its values change. `scripts/t2t_tables.py` writes this page from the declarations.",
+        "Every model has the hparams of the first section. The Universal Transformer also has",
+        "those of the Transformer. The later sections list only the hparams that a model adds or",
+        "changes.",
+        "`scripts/t2t_tables.py` writes this page from the declarations.",
     ]
     for title, fields in sections:
         lines += ["", f"## {title}", "", "| hparam | default | in ut_keras |", "|---|---|---|"]
@@ -122,10 +127,10 @@ def hparams_table():
         "## Only in T2T's hparams.json",
         "",
         f"- Ignored, because they repeat the command line: {ignored}.",
-        "- An error if not empty, because an hparam cannot replace a function:",
+        "- Must be empty, because an hparam cannot replace a function. Otherwise an error:",
         f"  {tables}.",
-        "- From older versions of T2T 1.x: accepted if their value asks for the behavior of T2T",
-        f"  1.15, otherwise an error: {retired}.",
+        "- From older versions of T2T 1.x. The value must select the behavior of T2T 1.15.",
+        f"  Otherwise an error: {retired}.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -135,10 +140,10 @@ def flags_table():
     lines = [
         "# T2T's flags",
         "",
-        "This page lists every flag of the commands. A flag that is not supported can be given",
-        "with T2T's default; any other value raises an error. `--hp_NAME=value` is T2T's other",
-        "spelling of `--hparams=NAME=value`. `scripts/t2t_tables.py` writes this page from the",
-        "declarations.",
+        "This page lists every flag of the commands, under the names of T2T's commands. An",
+        "unsupported flag may have T2T's default. Any other value raises an error. In T2T and in",
+        "ut_keras, `--hp_NAME=value` means the same as `--hparams=NAME=value`.",
+        "`scripts/t2t_tables.py` writes this page from the declarations.",
     ]
     tables = {
         "t2t-trainer": flags.TRAINER,
@@ -181,9 +186,9 @@ def names_table():
         "# T2T's names that are not supported",
         "",
         "This page lists T2T's names that ut_keras does not have, with the alternative or the",
-        "reason. A command that receives such a name raises an error with the same text. `*`",
-        "stands for any text, but a supported name is not included. `--registry_help` lists the",
-        "supported names. `scripts/t2t_tables.py` writes this page.",
+        "reason. A command that receives such a name raises an error with the same text. In a",
+        "name, `*` stands for any text. If a supported name fits such a pattern, it works.",
+        "`--registry_help` lists the supported names. `scripts/t2t_tables.py` writes this page.",
     ]
     for title, reasons in sections.items():
         lines += ["", f"## {title}", "", "| name | in ut_keras |", "|---|---|"]
