@@ -56,11 +56,12 @@ class Window(NamedTuple):
         """Return the window of one column, without an attention mask.
 
         Args:
-            index: int in [0, Q), index of the column in this window.
+            index: int32 scalar in [0, Q), index of the column in this window.
         """
-        here = slice(index, index + 1)
-        ancestors = None if self.ancestors is None else self.ancestors[:, here]
-        return Window(self.columns[here], self.positions[here], self.size, ancestors, None)
+        # XLA does not know the size of a slice from a tensor `index` to `index + 1`.
+        column, position = self.columns[index, tf.newaxis], self.positions[index, tf.newaxis]
+        ancestors = None if self.ancestors is None else self.ancestors[:, index, tf.newaxis]
+        return Window(column, position, self.size, ancestors, None)
 
 
 def window(columns: tf.Tensor, size: CacheSize, ancestors: Any = None) -> Window:

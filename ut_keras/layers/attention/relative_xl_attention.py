@@ -8,7 +8,7 @@ from ut_keras.layers.attention import attention
 from ut_keras.layers.attention.attention import Positions
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.position import timing_signal
-from ut_keras.ops import product
+from ut_keras.ops import private_api, product
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -49,7 +49,9 @@ class RelativeXLAttention(attention.MultiHeadAttention):
         # A layer with a cache is causal, so a key after the query needs no vector. If there are no
         # queries, `reduce_max` returns the least integer, and `last` becomes -1.
         last = tf.maximum(tf.reduce_max(positions.query), -1)
-        table = self._vectors(tf.range(last + 1))
+        # XLA does not know the last query. So it computes a vector for every key.
+        count = tf.shape(key)[2] if private_api.is_compiled_by_xla() else last + 1
+        table = self._vectors(tf.range(count))
         vectors = tf.gather(table, tf.maximum(-positions.distances, 0))  # [T, S, H, d]
         return by_content + tf.einsum("bhid,ijhd->bhij", q, vectors)
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from ut_keras.ops import private_api
+
 
 def scan(take_step: Callable[[Any, Any], Any], elements: Any, start: Any) -> Any:
     """Run `tf.scan`, and support empty sequences, for which `tf.scan` fails in a graph.
@@ -25,6 +27,14 @@ def scan(take_step: Callable[[Any, Any], Any], elements: Any, start: Any) -> Any
     if first.shape[0]:
         return tf.scan(take_step, elements, start)
     num_positions = tf.shape(first)[0]
+    if private_api.is_compiled_by_xla():
+        # XLA rejects `tf.cond` if the sizes of its branches differ. So one more position is
+        # computed, and its state is removed.
+        longer = tf.nest.map_structure(
+            lambda x: tf.pad(x, [[0, 1], *[[0, 0]] * (x.shape.rank - 1)]), elements
+        )
+        states = tf.scan(take_step, longer, start)
+        return tf.nest.map_structure(lambda x: x[:num_positions], states)
     return tf.cond(num_positions > 0, lambda: tf.scan(take_step, elements, start), no_states)
 
 

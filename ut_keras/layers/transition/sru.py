@@ -112,7 +112,7 @@ def _gated_sum_in_cache(values, decays, cache, name):
         layout = cache_lib.Layout(widths, cache.window.single(column))
         column_cache = cache_lib.LayerCache({name: store}, cache.step, layout)
         before = tf.cast(column_cache.read_previous(name, 1)[:, :, 0], tf.float32)
-        c = decays[:, column : column + 1] * before + values[:, column : column + 1]
+        c = decays[:, column, tf.newaxis] * before + values[:, column, tf.newaxis]
         column_cache.write(name, c)
         return column + 1, column_cache.stores[name], states.write(column, c[:, 0])
 
