@@ -16,8 +16,9 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from tests.inference import export_models
 from ut_keras import export
-from ut_keras.decoding import options
+from ut_keras.decoding import beam_search, options
 from ut_keras.inference import text_model
+from ut_keras.ops import maximum
 
 BROKEN = [b"\xff\xfe so", b"a\xe2\x82", b"\xed\xa0\x80 1", b""]
 _CLIENT = """
@@ -399,6 +400,72 @@ def test_failed_export_leaves_no_folder(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize(("name", "reason"), [("prompts", "language model"), ("story", "search")])
+def test_export_rejects_xla_without_a_search_that_xla_can_compile(name, reason, tmp_path):
+    model, encoders = export_models.build(name)
+    with pytest.raises(ValueError, match=f"jit_compile must be False.*{reason}.*Received: True"):
+        export.export_saved_model(model, encoders, str(tmp_path / "1"), jit_compile=True)
+    assert not os.listdir(tmp_path)
+
+
+def test_export_rejects_a_search_that_xla_fails_to_compile(tmp_path, monkeypatch):
+    model, encoders = export_models.build("rotary")
+    argmax = maximum.argmax
+
+    def with_python(x):
+        return tf.ensure_shape(tf.py_function(argmax, [x], tf.int32), x.shape[:-1])
+
+    monkeypatch.setattr(beam_search.maximum, "argmax", with_python)
+    with pytest.raises(ValueError, match="XLA cannot compile .*: .*EagerPyFunc"):
+        export.export_saved_model(
+            model, encoders, str(tmp_path / "1"), beam_size=1, decode_length=1, jit_compile=True
+        )
+    assert not os.listdir(tmp_path)
+
+
+_COMPILED_CLIENT = """
+import json, sys
+import tensorflow as tf
+import tensorflow_text
+serve = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+for texts in json.load(open(sys.argv[2])):
+    found = serve(inputs=tf.constant(texts, tf.string))
+    outputs = [[text.hex() for text in row] for row in found["outputs"].numpy().tolist()]
+    print(json.dumps([outputs, found["scores"].numpy().tolist()]))
+"""
+
+
+@pytest.mark.slow  # XLA takes seconds to compile a search
+@pytest.mark.parametrize("name", ["adaptive", "lstm"])
+def test_compiled_export_gives_the_same_outputs(exports, loaded, name, tmp_path):
+    """XLA compiles the search in a process without ut_keras, for few shapes."""
+    texts = export_models.TEXTS
+    batches = [[], texts[:3], texts[:4], texts[2:3], [" ".join(["where"] * 12)]]
+    (tmp_path / "batches.json").write_text(json.dumps(batches))
+    found = subprocess.run(
+        [sys.executable, "-c", _COMPILED_CLIENT, exports(name, jit_compile=True), "batches.json"],
+        env={**os.environ, "XLA_FLAGS": f"--xla_dump_to={tmp_path}/dump", "PYTHONPATH": ""},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    serve = loaded(name).signatures["serving_default"]
+    for batch, line in zip(batches, found.stdout.splitlines(), strict=True):
+        wanted = serve(inputs=tf.constant(batch, tf.string))
+        outputs, scores = json.loads(line)
+        assert outputs == [[text.hex() for text in row] for row in wanted["outputs"].numpy()]
+        np.testing.assert_allclose(
+            np.reshape(scores, wanted["scores"].shape), wanted["scores"], rtol=1e-4
+        )
+    programs = {path.name.partition(".")[0] for path in (tmp_path / "dump").iterdir()}
+    if name == "adaptive":
+        # The number of texts and the length are padded to powers of two. So three and four texts
+        # share a program, and so do no text and one short text. The LSTM's sources are not padded.
+        assert len(programs) == 3, programs
+    assert programs
+
+
 def test_export_rejects_arguments(tmp_path):
     model, encoders = export_models.build("bytes")
 
@@ -412,7 +479,6 @@ def test_export_rejects_arguments(tmp_path):
     )
     assert_rejected(ValueError, "max_input_length must be .*at least 0", max_input_length=-1)
     assert_rejected(ValueError, "forced_prefix", forced_prefix=[[1]])
-    assert_rejected(ValueError, "SavedModel.*Received: True", jit_compile=True)
     assert_rejected(ValueError, "decode_length must be at least 0", decode_length=-1)
     assert_rejected(
         ValueError, "The encoder of inputs must .*, 258. Received: no encoder", encoders={}

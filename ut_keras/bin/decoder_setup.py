@@ -18,6 +18,7 @@ from typing import Any
 from ut_keras import hparam_schema, problems
 from ut_keras.bin import command_line, trainer_setup
 from ut_keras.checkpoints import checkpoint_files
+from ut_keras.data.features import FeatureSpec
 from ut_keras.errors import UsageError
 from ut_keras.files import file_error, whole_file
 from ut_keras.hparam_schema import overrides as hparam_overrides
@@ -78,7 +79,7 @@ def check(args: argparse.Namespace) -> Setup:
     # nevertheless contains the number of beams in --decode_hparams.
     named = dict(values)
     _check_fits(mode, run.problem, run.specs, values)
-    _check_xla(args, mode, run.specs)
+    check_xla(args.xla_compile, run.specs, mode)
     if mode == SPLIT:
         run.problem.check_scores()
     elif args.decode_reference:
@@ -263,20 +264,23 @@ def _check_fits(mode, problem, specs, values):
         decode_hparams.check_fits(values, vocab_size)
 
 
-def _check_xla(args, mode, specs):
+def check_xla(xla_compile: bool | str, specs: Mapping[str, FeatureSpec], mode: str = "") -> None:
     """Raise `UsageError` if --xla_compile is given and XLA cannot compile the search.
 
-    `SCORE` needs no search.
+    Args:
+        xla_compile: the value of the flag.
+        specs: dict from feature name to `FeatureSpec`.
+        mode: what is decoded. `SCORE` needs no search.
     """
     reason = ""
     if specs["targets"].modality == "class_label":
         reason = "a classifier"
     elif "inputs" not in specs and mode != SCORE:
         reason = "a language model"
-    if args.xla_compile is True and reason:
+    if xla_compile is True and reason:
         raise UsageError(
-            "--xla_compile must be auto or False without a search that XLA can compile. "
-            f"Received: True, with {reason}."
+            "--xla_compile requires a search that XLA can compile. "
+            f"Received: --xla_compile with {reason}."
         )
 
 

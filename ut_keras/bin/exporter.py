@@ -43,9 +43,14 @@ def main(args: command.Args) -> None:
             "--export_quantize requires --format=litert or ctranslate2. "
             f"Received: --format={args.format}."
         )
+    if args.xla_compile and args.format != "saved_model":
+        raise UsageError(
+            f"--xla_compile requires --format=saved_model. Received: --format={args.format}."
+        )
     if args.format in _PACKAGES:
         extras.require(f"--format={args.format}", args.format, *_PACKAGES[args.format])
     run = decoder_setup.check_run(args)
+    decoder_setup.check_xla(args.xla_compile, run.specs)
     search, values = _search_options(args, run)
     if args.format in _MODEL_FILES:
         _check_source_length(args.format, run, values)
@@ -78,7 +83,12 @@ def _export(args, run, search, values, directory):
                 export.export_ctranslate2(model, run.encoders, directory, args.export_quantize)
             else:
                 export.export_saved_model(
-                    model, run.encoders, directory, max_input_length=length, **search
+                    model,
+                    run.encoders,
+                    directory,
+                    max_input_length=length,
+                    jit_compile=args.xla_compile,
+                    **search,
                 )
     except ValueError as error:
         raise UsageError(f"The model cannot be exported: {error}") from error

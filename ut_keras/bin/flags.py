@@ -390,6 +390,12 @@ EXPORTER_OWN = (
         "float16 or int8: smaller weights, for --format=litert or ctranslate2.",
         choices=("float16", "int8"),
     ),
+    Flag(
+        "xla_compile",
+        False,
+        "Compile the search with XLA when the export runs, for servers with GPUs; for "
+        "--format=saved_model.",
+    ),
     *_unsupported("TF Hub uses SavedModels now", export_as_tfhub=False),
     *_unsupported("TensorFlow 2 writes only saved_model.pb", as_text=True),
 )

@@ -53,11 +53,6 @@ def generate(
     prefix = _forced_prefix(options.forced_prefix, source, vocab_size)
     seed = _seed(options.seed)
     if not tf.executing_eagerly():
-        if options.jit_compile is True:
-            raise ValueError(
-                "jit_compile must be 'auto' or False inside a tf.function, whose own jit_compile "
-                "applies. Received: True."
-            )
         if private_api.is_compiled_by_xla():
             return _search_under_xla(model, source_features, prefix, seed, options)
         source = batch_plan.require_equal_lengths(model, source, options.per_example_length)
@@ -119,8 +114,7 @@ def _search_group(model, source_features, prefix, seed, options):
     values["seed"] = tf.stack([tf.cast(seed, tf.int32), 0])
     rows = {"source_features": source_features, "forced_prefix": prefix}
     decoded = None
-    may_compile = tf.executing_eagerly() and source.shape.num_elements() > 0
-    if may_compile and xla_search.is_used(model, options, source.shape[1]):
+    if _is_compiled(model, source, options):
         decoded = _search_padded(model, source_features, prefix, values, options)
     if decoded is None and graph.temperature:
         # The random samples of an example depend on its index in the batch.
@@ -131,6 +125,15 @@ def _search_group(model, source_features, prefix, seed, options):
         source_steps, target_steps = score.steps(model, source_features, decoded.ids, options)
         decoded = decoded._replace(source_steps=source_steps, target_steps=target_steps)
     return decoded
+
+
+def _is_compiled(model, source, options):
+    """Return whether XLA compiles the search of a batch."""
+    if tf.executing_eagerly():
+        is_empty = source.shape.num_elements() == 0
+        return not is_empty and xla_search.is_used(model, options, source.shape[1])
+    # A graph may run on any device, so "auto" does not compile.
+    return options.jit_compile is True and xla_search.is_used(model, options, 0)
 
 
 def _search_padded(model, source_features, prefix, values, options):
@@ -155,13 +158,15 @@ def compiled_by_xla(
     rows: Mapping[str, tf.Tensor],
     values: Mapping[str, tf.Tensor],
 ) -> Callable[..., Any]:
-    """Return the search for one shape as a `tf.function` that XLA compiles at its first call.
+    """Return the search as a `tf.function` that XLA compiles at its first call.
 
     Args:
         model: a `DecodedModel`.
         graph: `Options` of `graph_options`.
         decode_length: int.
         rows: the result of `xla_search.pad`. The shapes of the search are the shapes of these rows.
+            Inside a `tf.function`, their sizes are unknown. XLA then compiles the search for each
+            shape that occurs when the function runs.
         values: dict with the other inputs of the search.
 
     Returns:
@@ -296,8 +301,8 @@ def _search_untrimmed(model, source_features, graph, values, max_output_length=N
     (source,) = source_features.values()
     max_length = values["decode_length"]
     if "inputs" in source_features:
-        is_fixed = isinstance(max_length, int)
-        max_length += source.shape[1] if is_fixed else tf.shape(source)[1]
+        source_length = source.shape[1] if isinstance(max_length, int) else None
+        max_length += source_length or tf.shape(source)[1]
     inputs = StepInputs(num_steps=graph.num_steps, exit_threshold=graph.exit_threshold)
     function, cache = next_logits.make(
         model, source_features, graph.beam_size, max_length, graph.cache, inputs

@@ -70,8 +70,8 @@ class Options:
         return_steps: bool. Whether to return the number of steps of each position. This requires
             one more forward pass over the output.
         jit_compile: bool or "auto". Whether XLA compiles the search. "auto": on a GPU, if XLA can
-            compile it; see `xla_search`. Inside a `tf.function`, the `jit_compile` of that function
-            applies, and True is not allowed.
+            compile it; see `xla_search`. Inside a `tf.function`, "auto" means False. If XLA
+            compiles that function, it always compiles the search too.
     """
 
     # The decode hparams that T2T also has use T2T's names and defaults.

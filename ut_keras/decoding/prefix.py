@@ -9,7 +9,7 @@ about one and a half columns per position instead of four.
 In two cases, no column is pruned, and the columns have the order of `layers.attention.cache`:
 
 - A layer depends on the order of the columns, such as a convolution or relative positions.
-- All shapes must be static.
+- XLA compiles the search, or all shapes must be static.
 """
 
 import dataclasses
@@ -21,6 +21,7 @@ from ut_keras.decoding import beam_search
 from ut_keras.decoding.decoded_model import CacheOwner
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
+from ut_keras.ops import private_api
 
 COLUMNS, POSITIONS = 32, 8  # minimum number of columns and of positions in a block
 # A block after n positions has at least n / BLOCK_PART positions, so that the work of all copies is
@@ -45,15 +46,17 @@ class PrefixCache:
     batch_size: Any  # int32 scalar B
     beams: int  # K
     prompt_length: Any  # number of positions before the first generated token: int32 scalar or int
-    # int32 scalar, the maximum number of generated tokens. If it is a Python int, the cache has its
-    # full size from the start and all shapes are static. This requires that there is no prompt.
+    # int32 scalar, the maximum number of generated tokens. The cache has its full size from the
+    # start if this is a Python int, or if XLA compiles the search. This requires that there is no
+    # prompt.
     max_length: Any
     # The num_steps and exit_threshold of `inputs` set the depth of a forward pass.
     inputs: StepInputs = PLAIN
 
     def __post_init__(self) -> None:
         self.depth = (self.inputs.num_steps, self.inputs.exit_threshold)
-        self.grows = not isinstance(self.max_length, int)
+        has_full_size = isinstance(self.max_length, int) or private_api.is_compiled_by_xla()
+        self.grows = not has_full_size
         self.prunes_dead_beams = (
             self.grows and self.beams > 1 and not self.decoder.cache_order_matters
         )

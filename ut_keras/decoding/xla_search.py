@@ -29,18 +29,26 @@ _BATCH_COST = 256  # the time of one more batch, as a number of positions; a gue
 _WORK = "the search"
 
 
-def bucket(size: int, least: int = 1) -> int:
-    """Return the smallest power of two that is at least `size` and `least`."""
-    return max(least, 1 << max(size - 1, 0).bit_length())
+def bucket(size: Any, least: int = 1) -> Any:
+    """Return the smallest power of two that is at least `size` and `least`.
+
+    Args:
+        size: int, or int32 scalar in a graph.
+        least: int, a power of two.
+    """
+    if not tf.is_tensor(size):
+        return max(least, 1 << max(size - 1, 0).bit_length())
+    powers = tf.constant([1 << exponent for exponent in range(31)])
+    return tf.maximum(powers[tf.searchsorted(powers, [size])[0]], least)
 
 
 def is_used(model: DecodedModel, options: Options, source_length: int) -> bool:
-    """Return whether XLA compiles a search that is called outside a `tf.function`.
+    """Return whether XLA compiles a search.
 
     Args:
         model: a `DecodedModel`.
         options: checked `Options`.
-        source_length: int S.
+        source_length: int S. It has no effect if `jit_compile` is True.
 
     Raises:
         ValueError: if `jit_compile=True` is not supported for the model.
@@ -132,25 +140,35 @@ def pad(model: DecodedModel, rows: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         model: a `DecodedModel` with an encoder.
         rows: dict with "inputs" int32 [B, S] or [B, sentences, words], "forced_prefix" int32 [B, P]
-            and "max_output_length" int32 [B].
+            and "max_output_length" int32 [B]. In a graph, B, S and P may be unknown, and B may be
+            0.
 
     Returns:
         dict with the same keys.
     """
     source, prefix = rows["inputs"], rows["forced_prefix"]
-    length = source.shape[1]
+    length, prefix_length = _size(source, 1), _size(prefix, 1)
+    number = _size(source, 0)
+    fill = bucket(number) - number
+    # An empty batch has no example to copy. So an empty example is added at the index `number`.
+    indices = tf.minimum(tf.range(number + fill), tf.maximum(number - 1, 0))
+    paddings = [[0, 1], [0, 0], [0, 0]][: source.shape.rank]
     # Stories have a fixed size. Sources of some models must not be padded.
     if source.shape.rank == 2 and not batch_plan.why_equal_lengths(model):
-        source = tf.pad(source, [[0, 0], [0, bucket(length, LEAST_LENGTH) - length]])
-    prefix = tf.pad(prefix, [[0, 0], [0, bucket(prefix.shape[1]) - prefix.shape[1]]])
-    number = source.shape[0]
-    fill = bucket(number) - number
-    indices = tf.minimum(tf.range(number + fill), number - 1)
+        paddings[1] = [0, bucket(length, LEAST_LENGTH) - length]
+    source = tf.pad(source, paddings)
+    prefix = tf.pad(prefix, [[0, 1], [0, bucket(prefix_length) - prefix_length]])
     return {
         "inputs": tf.gather(source, indices),
         "forced_prefix": tf.gather(prefix, indices),
         "max_output_length": tf.pad(rows["max_output_length"], [[0, fill]]),
     }
+
+
+def _size(x, axis):
+    """Return the size of an axis: an int if it is known, else an int32 scalar."""
+    size = x.shape[axis]
+    return tf.shape(x)[axis] if size is None else size
 
 
 def run(
@@ -161,6 +179,8 @@ def run(
     options: Options,
 ) -> Decoded | None:
     """Return the outputs of a compiled search for the examples of a batch.
+
+    In a graph, XLA compiles the search when the graph runs, and the result is never None.
 
     Args:
         model: a `DecodedModel`.
@@ -175,6 +195,10 @@ def run(
             XLA cannot compile the function, or if the padded batch does not fit in memory. The log
             then has a line that says why.
     """
+    number = _size(rows["inputs"], 0)
+    if not tf.executing_eagerly():
+        decoded, length = function(pad(model, rows), values)
+        return Decoded(decoded.ids[:number, :, :length], decoded.scores[:number])
 
     def search():
         decoded, length = function(pad(model, rows), values)
@@ -185,5 +209,4 @@ def run(
     if found is None:
         return None
     decoded, length = found
-    number = rows["inputs"].shape[0]
     return Decoded(decoded.ids[:number, :, :length], decoded.scores[:number])

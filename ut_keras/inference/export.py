@@ -26,12 +26,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.decoding import batch_plan, traces
+from ut_keras.decoding import batch_plan, traces, xla_search
 from ut_keras.decoding import score as score_lib
 from ut_keras.decoding.options import from_keywords
 from ut_keras.files import file_error, whole_file
 from ut_keras.inference import text_model
-from ut_keras.ops import custom_gradient, finite
+from ut_keras.inference.predictor import Predictor
+from ut_keras.ops import custom_gradient, finite, xla
 from ut_keras.text.text_encoder_base import TextEncoder
 
 
@@ -55,34 +56,42 @@ def export_saved_model(
         encoders: dict from feature name to `TextEncoder`, as `problem.feature_encoders` returns it.
         directory: str, a folder that must not exist. Servers expect a number as its last part.
         beam_size, alpha, decode_length, options: options of the search, see `model.generate`. Here
-            per_example_length is True by default. Only the signature `ids` uses return_steps.
-            Classifiers and encoders without a decoder use only num_steps and exit_threshold.
+            per_example_length is True by default, and jit_compile is False. Only the signature
+            `ids` uses return_steps. Classifiers and encoders without a decoder use only num_steps
+            and exit_threshold.
         max_input_length: int. Sources are truncated to this number of ids, EOS included. 0: no
             limit. It must be 0 if the inputs have the modality `sentences`, because their
             size is fixed.
 
     Raises:
-        ValueError: if an argument is invalid, jit_compile is True, an encoder does not fit the
-            model, or a weight is not finite.
+        ValueError: if an argument is invalid, an encoder does not fit the model, a weight is not
+            finite, or jit_compile is True and XLA cannot compile the search.
         FileExistsError: if the folder exists.
     """
     if "forced_prefix" in options:
         raise ValueError("forced_prefix is not supported by exports. Received: forced_prefix.")
     named = {"beam_size": beam_size, "alpha": alpha, "decode_length": decode_length}
-    search = from_keywords({**named, **options}, per_example_length=True)
-    if search.jit_compile is True:
-        raise ValueError(
-            "jit_compile must be 'auto' or False for a SavedModel, which must also run without "
-            "XLA. Received: True."
-        )
+    search = from_keywords({**named, **options}, per_example_length=True, jit_compile=False)
     directory = file_error.checked_path(directory, "directory")
     if os.path.exists(directory):
         raise FileExistsError(17, "The folder of an export must not exist", directory)
     finite.check_model(model)
+    _check_compiled(model, search)
     texts = text_model.TextModel(model, encoders, max_input_length)
     module, signatures = _module(texts, search)
+    if search.jit_compile is True:
+        _compile_once(signatures["ids"])
     with whole_file.writing_folder(directory) as folder:
         tf.saved_model.save(module, folder, signatures)
+
+
+def _check_compiled(model, search):
+    """Raise `ValueError` if XLA must compile the search and cannot."""
+    if search.jit_compile is not True:
+        return
+    if not Predictor(model).searches:
+        raise ValueError("jit_compile must be False for a model without a search. Received: True.")
+    xla_search.is_used(model, search, 0)
 
 
 def _module(texts, search):
@@ -98,6 +107,17 @@ def _module(texts, search):
             for name, function, specs in _functions(texts, search)
         }
     return module, signatures
+
+
+def _compile_once(generate):
+    """Run the signature `ids` with one id, so that an export that fails is not written."""
+    ((spec,), _) = generate.structured_input_signature
+    ids = tf.ones([size or 1 for size in spec.shape], spec.dtype)
+    try:
+        generate(inputs=ids)
+    except xla.NOT_COMPILED as error:
+        reason = xla.why_not_compiled(error)
+        raise ValueError(f"jit_compile must be False: XLA cannot compile it: {reason}") from error
 
 
 def _functions(texts, search):
