@@ -15,6 +15,7 @@ from ut_keras.bin import avg_checkpoints, datagen
 from ut_keras.checkpoints import checkpoint
 from ut_keras.errors import UsageError
 from ut_keras.inference import feature_record
+from ut_keras.text import text_encoder
 
 
 @pytest.fixture(scope="module")
@@ -230,7 +231,37 @@ def test_average_rejects_different_models(run, tmp_path, capsys):
     small_run.write(tmp_path, filter_size=8)
     names = f"--checkpoints={run}/model.ckpt-1,{tmp_path}/model.ckpt-1"
     line = _error(capsys, names, f"--output_path={tmp_path}/averaged")
+    assert "must be of the same model" in line and "filter_size=32 in" in line
+    (tmp_path / "hparams.json").unlink()
+    line = _error(capsys, names, f"--output_path={tmp_path}/averaged")
     assert "must be of the same model" in line and "conv1/bias is (32,)" in line
+
+
+def test_average_rejects_other_records_with_the_same_shapes(run, tmp_path, capsys):
+    folders = {name: tmp_path / name for name in ("heads", "words", "run", "bare")}
+    for folder in folders.values():
+        folder.mkdir()
+    small_run.write(folders["heads"], num_heads=4)
+    for name in ("words", "run"):
+        shutil.copytree(run, folders[name], dirs_exist_ok=True)
+    features = feature_record.from_problem(problems.get(small_run.PROBLEM), None)
+    feature_record.save(str(folders["run"]), features)
+    encoder = text_encoder.TokenTextEncoder(tokens=["b", "a"])
+    encoders = dict.fromkeys(features.encoders, encoder)
+    feature_record.save(str(folders["words"]), features._replace(encoders=encoders))
+    for file in run.glob("model.ckpt-1.*"):
+        shutil.copy(file, folders["bare"])
+
+    def argv(name):
+        paths = f"--checkpoints={folders[name]}/model.ckpt-1,{folders['run']}/model.ckpt-2"
+        return [paths, f"--output_path={tmp_path}/averaged"]
+
+    line = _error(capsys, *argv("heads"))
+    assert "num_heads=4 in " in line and "num_heads=2 in " in line
+    assert "of 'inputs' must match" in _error(capsys, *argv("words"))
+    assert not list(tmp_path.glob("averaged*"))
+    assert avg_checkpoints.main(argv("bare")) == 0  # a folder without records is not checked
+    _expect_mean(tmp_path / "averaged-0", run, (1, 2))
 
 
 def test_average_rejects_t2t_and_truncated_checkpoints(run, tmp_path, capsys):

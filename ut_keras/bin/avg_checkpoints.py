@@ -24,7 +24,8 @@ from ut_keras.bin import command, flags
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.files import path_lock, whole_file
-from ut_keras.inference import feature_record
+from ut_keras.hparam_schema import changes as hparam_changes
+from ut_keras.inference import feature_record, run_directory, run_json
 from ut_keras.training import output_folder
 
 _RECORDS = ("run.json", "hparams.json")
@@ -56,6 +57,7 @@ def main(args: command.Args) -> None:
     whole_file.check_writable(os.path.dirname(output_path))
     # This call raises an error if features.json is unreadable.
     feature_record.filenames(os.path.dirname(paths[-1]))
+    _check_same_model(paths)
     with path_lock.held(output_path, "--output_path must be written"):
         _average(paths, output_path, args.weights_dtype)
 
@@ -181,6 +183,39 @@ def average(paths: Sequence[str]) -> dict[str, Any]:
             sums[name] = sums.get(name, 0) + value.astype("float64")
             dtypes[name] = value.dtype
     return {name: (total / len(paths)).astype(dtypes[name]) for name, total in sums.items()}
+
+
+def _check_same_model(paths):
+    """Check that the folders of the checkpoints have the same hparams and vocabularies.
+
+    Checkpoints of two runs can have the same shapes, although the weights have different meanings.
+    Folders without records are not checked.
+
+    Raises:
+        UsageError: if hparams differ that change what the model computes.
+        DataError: if the vocabularies differ.
+    """
+    last = os.path.dirname(paths[-1])  # the records of this folder are copied
+    features, hp = feature_record.load(last), _trained_hparams(last)
+    others = {os.path.realpath(os.path.dirname(path)): path for path in paths[:-1]}
+    for path in others.values():
+        folder = os.path.dirname(path)
+        if features is not None:
+            feature_record.check_same_features(folder, features)
+        other = _trained_hparams(folder)
+        if hp is None or other is None:
+            continue
+        for name in hparam_changes.differing_names(hp, other, inference_only=True):
+            raise UsageError(
+                "The checkpoints must be of the same model. Received: "
+                f"{name}={getattr(other, name)!r} in {path}, "
+                f"{name}={getattr(hp, name)!r} in {paths[-1]}."
+            )
+
+
+def _trained_hparams(folder):
+    """Return the hparams with which the checkpoints of a folder were trained, or None."""
+    return run_directory.read_hparams(folder, run_json.read(folder))[1]
 
 
 def cast_weight(dtype: Any, name: str, value: Any) -> Any:
