@@ -24,7 +24,9 @@ from ut_keras.bin import command, flags, trainer_setup, training_conditions, xla
 from ut_keras.bin.trainer_setup import Setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import DataError, UsageError
-from ut_keras.inference import decode_hparams, feature_record, run_json
+from ut_keras.hparam_schema import HParamError
+from ut_keras.hparam_schema import changes as hparam_changes
+from ut_keras.inference import decode_hparams, feature_record, run_directory, run_json
 from ut_keras.text import text_encoder_base
 from ut_keras.training import output_folder, rendezvous
 
@@ -169,17 +171,37 @@ def _check_features(setup):
         if resumes:
             feature_record.check_same_features(args.output_dir, features)
         else:
-            _note_other_features(args.warm_start_from, features)
+            path = os.path.expanduser(args.warm_start_from)
+            folder = path if os.path.isdir(path) else os.path.dirname(path)
+            _note_other_features(folder, features)
+            _note_other_hparams(folder, setup.hp)
 
 
-def _note_other_features(warm_start_from, features):
+def _note_other_hparams(folder, hp):
+    """Print a note if the first weights were trained with other hparams of the model.
+
+    Weights of the same shape are copied, although the model may use them in another way. For
+    example, the shapes do not depend on the number of heads.
+    """
+    try:
+        before = run_directory.read_hparams(folder, run_json.read(folder))[1]
+    except HParamError as error:
+        print(f"note: --warm_start_from has weights for unknown hparams: {error}", flush=True)
+        return
+    names = hparam_changes.differing_names(before, hp, inference_only=True) if before else []
+    if names:
+        values = ", ".join(
+            f"{name}={getattr(before, name)!r}, not {getattr(hp, name)!r}" for name in names
+        )
+        print(f"note: --warm_start_from has weights that were trained with {values}", flush=True)
+
+
+def _note_other_features(folder, features):
     """Print a note if the first weights were trained with other features.
 
     An embedding table of the same shape is copied, although its rows may belong to other entries of
     the vocabulary.
     """
-    path = os.path.expanduser(warm_start_from)
-    folder = path if os.path.isdir(path) else os.path.dirname(path)
     try:
         feature_record.check_same_features(folder, features)
     except DataError as error:
