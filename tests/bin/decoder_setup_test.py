@@ -25,6 +25,7 @@ def runs(tmp_path_factory):
         "reverse": {},
         "classes": {"problem": "decoder_test_classes"},
         "language_model": {"problem": "decoder_test_language_model"},
+        "other_heads": {"num_heads": 4},
     }.items():
         folders[kind] = tmp_path_factory.mktemp(kind)
         small_run.write(folders[kind], folders[kind], **options)
@@ -296,3 +297,10 @@ def test_decode_filename_matches_t2t():
     expected = "test.en.transformer.transformer_base.translate_ende_wmt32k.beam4.alpha0.6.decodes"
     assert decoder_setup.decode_filename("test.en", *names, values) == expected
     assert decoder_setup.decode_filename(expected, *names, values) == expected
+
+
+def test_checkpoint_of_other_run_must_fit(runs, error):
+    """Weights of another run fit by their shapes, but with another number of heads."""
+    other = runs["other_heads"]
+    line = error(checkpoint_path=other / "model.ckpt-1")
+    assert f"{other}/hparams.json" in line and "num_heads=2 instead of 4" in line

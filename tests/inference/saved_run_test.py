@@ -19,6 +19,7 @@ from ut_keras.checkpoints import checkpoint
 from ut_keras.decoding import options as options_lib
 from ut_keras.decoding import traces
 from ut_keras.errors import DataError, UsageError
+from ut_keras.hparam_schema import HParamError
 from ut_keras.inference import feature_record, line_encoding, saved_run, text_model
 from ut_keras.text import text_encoder
 
@@ -538,3 +539,32 @@ def test_prompt_with_pad_word_has_no_padding_id(tmp_path):
     ]
     rows = line_encoding.prompts("file", prompts, encoder)
     assert rows == [[2, 3], [2, 3], [2, 3], [4], []]
+
+
+def test_load_checks_checkpoint_of_other_run(run, problem, tmp_path, caplog):
+    adaptive = {"model": "universal_transformer", "recurrence_type": "act"}
+    folders = {name: tmp_path / name for name in ("heads", "words", "first", "second", "bare")}
+    for folder in folders.values():
+        folder.mkdir()
+    features = feature_record.from_problem(problem, None)
+    small_run.write(folders["heads"], num_heads=4)
+    small_run.write(folders["words"])
+    encoder = text_encoder.TokenTextEncoder(tokens=["b", "a"])
+    encoders = dict.fromkeys(features.encoders, encoder)
+    feature_record.save(str(folders["words"]), features._replace(encoders=encoders))
+    with pytest.raises(HParamError, match="heads/hparams.json: .*num_heads=2 instead of 4"):
+        ut_keras.load(str(run), str(folders["heads"] / "model.ckpt-1"))
+    with pytest.raises(DataError, match="encoder's class of 'inputs' must match .*words"):
+        ut_keras.load(str(run), str(folders["words"] / "model.ckpt-1"))
+
+    for name, epsilon in (("first", 0.1), ("second", 0.2)):
+        small_run.write(folders[name], act_epsilon=epsilon, **adaptive)
+    feature_record.save(str(folders["first"]), features)
+    for file in folders["second"].glob("model.ckpt-1.*"):
+        shutil.copy(file, folders["bare"])
+    for name, notes in (("first", 0), ("bare", 0), ("second", 1)):
+        caplog.clear()
+        ut_keras.load(str(folders["first"]), str(folders[name] / "model.ckpt-1"))
+        texts = [message for message in caplog.messages if "act_epsilon" in message]
+        assert len(texts) == notes
+    assert "act_epsilon is 0.1; the run was trained with 0.2" in texts[0]

@@ -137,6 +137,8 @@ def check_run(args: argparse.Namespace) -> SelectedRun:
     problem = problem.with_hparams(hp)
     data_dir = args.data_dir or ""
     features = _features(problem, data_dir, folders)
+    for note in run_directory.checkpoint_notes(run_dir, checkpoint, hp, features):
+        print(note, flush=True)
     run = run_directory.Run(run_dir, checkpoint, model_name, hp, *features)
     return SelectedRun(
         **vars(run), args=args, problem=problem, data_dir=data_dir, record=records[0]

@@ -9,6 +9,7 @@ text each id stands for.
 
 import contextlib
 import dataclasses
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -119,7 +120,45 @@ def read(
             '"universal_transformer"}. Received: none.'
         )
     check_model_name(record["model"])
+    for note in checkpoint_notes(run_dir, checkpoint, hp, features):
+        logging.getLogger("ut_keras").warning(note.removeprefix("note: "))
     return Run(run_dir, checkpoint, record["model"], hp, *features)
+
+
+def checkpoint_notes(run_dir: str, checkpoint: str | None, hp: Any, features: Any) -> list[str]:
+    """Check that a checkpoint fits the run in whose model its weights are used.
+
+    A checkpoint contains neither hparams nor vocabularies. If it is in another folder than the run,
+    the records of its own folder are compared with the run. Nothing is checked without records.
+
+    Args:
+        run_dir: str. Folder of the run.
+        checkpoint: str. Path of the checkpoint, or None for a checkpoint of the run.
+        hp: hparams of the model.
+        features: `FeatureRecord` of the model.
+
+    Returns:
+        list with one note for each hparam that differs and does not change the weights, but changes
+        what the model computes.
+
+    Raises:
+        HParamError: if the weights were trained with hparams of another architecture.
+        DataError: if the weights were trained with another vocabulary.
+    """
+    folder = os.path.dirname(checkpoint or "")
+    if not checkpoint or os.path.realpath(folder) == os.path.realpath(run_dir):
+        return []
+    feature_record.check_same_features(folder, features)
+    record = run_json.read(folder)
+    trained = read_hparams(folder, record)[1] if record else None  # T2T's folders have no record
+    if trained is None:
+        return []
+    path = os.path.join(folder, "hparams.json")
+    try:
+        hparam_schema.check_same_architecture(trained, hp)
+    except hparam_schema.HParamError as error:
+        raise hparam_schema.HParamError(f"{path}: {error}") from error
+    return hparam_changes.notes(trained, hp, path, inference_only=True)
 
 
 def check_model_name(name: str) -> None:
