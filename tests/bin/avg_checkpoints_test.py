@@ -12,7 +12,7 @@ import ut_keras
 from tests.bin import full_disk, small_run
 from ut_keras import problems
 from ut_keras.bin import avg_checkpoints, datagen
-from ut_keras.checkpoints import checkpoint
+from ut_keras.checkpoints import checkpoint, checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.inference import feature_record
 from ut_keras.text import text_encoder
@@ -53,6 +53,19 @@ def test_num_last_checkpoints_averages_the_newest(run, tmp_path, capsys):
     assert "model.ckpt-2" in shown and "model.ckpt-3" in shown and "ckpt-1\n" not in shown
     assert f"--checkpoint_path={output}-0" in shown and f"--output_dir={tmp_path / 'new'}" in shown
     _expect_mean(f"{output}-0", run, (2, 3))
+
+
+def test_num_last_checkpoints_skips_leftovers_of_later_steps(run, tmp_path, capsys):
+    """After the user has gone back to step 2, a checkpoint of step 3 is of another training."""
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    checkpoint_files.record(str(copy), [str(copy / "model.ckpt-2")])
+    argv = [f"--prefix={copy}/", f"--output_path={tmp_path}/averaged.ckpt"]
+    assert "at most 2" in _error(capsys, *argv, "--num_last_checkpoints=3")
+    assert avg_checkpoints.main([*argv, "--num_last_checkpoints=2"]) == 0
+    _expect_mean(f"{tmp_path}/averaged.ckpt-0", run, (1, 2))
+    (copy / "checkpoint").unlink()  # without the list, all checkpoints belong to the run
+    assert avg_checkpoints.main([*argv, "--num_last_checkpoints=3"]) == 0
 
 
 def test_checkpoints_flag_averages_named_checkpoints(run, tmp_path, capsys):

@@ -143,7 +143,7 @@ def last_checkpoints(number: int, prefix: str) -> list[str]:
             f"{prefix!r}; the file {os.path.join(folder, 'checkpoint')!r} does not exist."
         )
     command.load_tensorflow()
-    oldest_first = reversed(checkpoint_files.newest_first(folder))
+    oldest_first = reversed(checkpoint_files.newest_first_of_run(folder))
     paths = [path for path in oldest_first if os.path.lexists(f"{path}.index")]
     if len(paths) < number:
         raise UsageError(

@@ -60,6 +60,23 @@ def newest_first(directory: str) -> list[str]:
     return [*named, *(path for path in reversed(_paths_by_step(directory)) if path not in named)]
 
 
+def newest_first_of_run(directory: str) -> list[str]:
+    """Return the result of `newest_first` without leftovers of later steps.
+
+    If the user goes back to an earlier checkpoint, the later checkpoints remain in the folder until
+    training reaches their steps again. The file `checkpoint` does not list them, because they do
+    not belong to the same training as the newest checkpoint.
+
+    Raises:
+        CheckpointError: in the same case as `newest_first`.
+    """
+    named = _listed_paths(directory)
+    others = [path for path in newest_first(directory) if path not in named]
+    if named and (match := _INDEX.fullmatch(f"{os.path.basename(named[-1])}.index")):
+        others = [path for path in others if step_of(path) < int(match[2])]
+    return [*reversed(named), *others]
+
+
 def note_on_later_steps(directory: str, step: int) -> str | None:
     """Return a message if the folder contains checkpoints of steps after `step`.
 
