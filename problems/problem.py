@@ -483,11 +483,18 @@ class Problem:
                     with contextlib.suppress(FileNotFoundError):
                         os.remove(path)
                 raise
-            if not new_side_files:
-                for note in generation_plan.side_file_notes(
+            if new_side_files:
+                built = set(filter(os.path.exists, new_side_files))
+                new = [name for name, path in side_files.items() if path in built]
+                where = (data_dir, self.filename)
+                present = [split for split in num_shards if tfrecords.is_complete(*where, split)]
+                notes = generation_plan.new_side_file_notes(*where, present, new)
+            else:
+                notes = generation_plan.side_file_notes(
                     data_dir, self.filename, max_cases, self.side_files_of_samples()
-                ):
-                    print(f"note: {note}", flush=True)
+                )
+            for note in notes:
+                print(f"note: {note}", flush=True)
             for number, (split, shards) in enumerate(missing.items()):
                 try:
                     counts[split.name] = self._generate_split(

@@ -1,5 +1,6 @@
 import os
 import re
+import shutil
 import types
 
 import pytest
@@ -136,6 +137,24 @@ def test_rebuilt_vocabulary_is_rejected_for_older_records(tmp_path):
     vocabulary.write_bytes(b"\n".join([*swapped, b""]))
     with pytest.raises(DataError, match=f"{VOCAB} .* text2text_tsv-dev-.* Received: another"):
         problem.dataset("dev", tmp_path / "data", HPARAMS)
+
+
+def test_vocabulary_built_for_copied_files_is_noted(tmp_path, capsys):
+    """The files were copied without the vocabulary and without the record of their generation."""
+    write(tmp_path, train=lines(0, 50), dev=lines(50, 60))
+    generate(tmp_path)
+    vocabulary = tmp_path / "data" / VOCAB
+    vocabulary.unlink()
+    generate(tmp_path)
+    assert "was missing" not in capsys.readouterr().out  # the record has the vocabulary's digest
+    vocabulary.unlink()
+    shutil.rmtree(tmp_path / "data" / ".ut_keras-records")
+    generate(tmp_path)
+    printed = capsys.readouterr().out
+    assert f"note: {VOCAB} was missing and has been built" in printed
+    assert "text2text_tsv-train-*, text2text_tsv-dev-* existed before" in printed
+    generate(tmp_path)
+    assert "was missing" not in capsys.readouterr().out
 
 
 def test_note_names_files_that_changed_after_generation(tmp_path, capsys):

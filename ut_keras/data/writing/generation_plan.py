@@ -397,6 +397,38 @@ def side_file_notes(
     ]
 
 
+def new_side_file_notes(
+    data_dir: str, filename: str, splits: Iterable[str], names: Iterable[str]
+) -> list[str]:
+    """Return a note for each new side file without which existing data files were made.
+
+    An example is a folder that was copied without the vocabulary. If the raw files have changed
+    since then, the new vocabulary has other ids than the data files.
+
+    Args:
+        data_dir, filename: the same as for `plan`.
+        splits: iterable of str, the names of the splits that were complete before.
+        names: iterable of str, the names of the side files that have been built now.
+    """
+    notes = []
+    for name in names:
+        unknown = []
+        for split in splits:
+            origin = json_file.read_own(origin_path(data_dir, filename, split), KEYS) or {}
+            recorded = origin.get("side_files")
+            # `check_side_files` compares the file with a recorded digest.
+            if not isinstance(recorded, dict) or name not in recorded:
+                unknown.append(f"{filename}-{split}-*")
+        if unknown:
+            files = ", ".join(unknown)
+            notes.append(
+                f"{name} was missing and has been built from the raw files, but {files} existed "
+                f"before. If they were made with another {name}, their ids stand for other texts. "
+                f"Then restore the former file, or remove {files} to generate them again."
+            )
+    return notes
+
+
 def user_file_fingerprints(paths: Iterable[str]) -> dict[str, str]:
     """Return {name: fingerprint} for some files, see `tfrecords.fingerprint`.
 
