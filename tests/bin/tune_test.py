@@ -407,6 +407,19 @@ def test_wrong_objective_is_rejected_and_can_be_corrected(tmp_path, capsys):
     assert _search(_argv(tmp_path, autotune_objective=f"metrics-{problem}/targets/score")) == 0
 
 
+def test_search_requires_the_same_data(tmp_path, capsys):
+    for split in ("train", "dev"):
+        path = tmp_path / f"{small_run.PROBLEM}-{split}-00000-of-00001"
+        path.write_bytes(b"first data")
+    argv = _argv(tmp_path, autotune_max_trials="1")
+    assert _search(argv) == 0
+    assert _search(argv) == 0
+    path.write_bytes(b"other data")
+    line = small_run.error(capsys, _search, _argv(tmp_path, autotune_max_trials="2"))
+    assert "the evaluation data must be" in line and "Use another --output_dir" in line
+    assert len(_trials(tmp_path)) == 1
+
+
 def test_another_search_requires_another_folder(tmp_path, capsys):
     assert _search(_argv(tmp_path)) == 0
     others = ({"decode_hparams": "beam_size=1"}, {"moving_average_decay": "0.9"})
@@ -416,6 +429,17 @@ def test_another_search_requires_another_folder(tmp_path, capsys):
     ):
         line = small_run.error(capsys, _search, _argv(tmp_path, **changed))
         assert f"{next(iter(changed))} must be " in line and f"in {tmp_path}" in line
+
+
+def test_search_requires_the_same_early_stopping(tmp_path, capsys):
+    flag = "eval_early_stopping_metric_delta"
+    steps = {"eval_early_stopping_steps": "4"}
+    assert _search(_argv(tmp_path, **steps)) == 0
+    line = small_run.error(capsys, _search, _argv(tmp_path, **steps, **{flag: "0.5"}))
+    assert f"{flag} must be 0.1" in line
+    # Without early stopping, the flag has no effect on the results.
+    assert _search(_argv(tmp_path / "other", data_dir=str(tmp_path))) == 0
+    assert _search(_argv(tmp_path / "other", data_dir=str(tmp_path), **{flag: "0.5"})) == 0
 
 
 @pytest.mark.parametrize(

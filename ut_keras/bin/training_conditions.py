@@ -52,7 +52,7 @@ def describe(setup: Any, num_replicas: int) -> dict[str, Any]:
         num_replicas: int. The total number of replicas of all workers.
     """
     return {
-        "train_data": _data(setup, "train"),
+        "train_data": data_fingerprint(setup, "train"),
         "num_replicas": num_replicas,
         "global_batch_size": setup.args.global_batch_size,
         "batch_size": setup.hp.batch_size * (1 if setup.args.global_batch_size else num_replicas),
@@ -71,7 +71,7 @@ def _of_evaluations(setup):
     split = setup.eval_split
     found = {
         "eval_split": split,
-        "eval_data": _data(setup, split),
+        "eval_data": data_fingerprint(setup, split),
         "eval_steps": setup.args.eval_steps,
     }
     if setup.schedule.endswith("_and_decode"):
@@ -132,8 +132,8 @@ def worker_fingerprint(setup: Any) -> dict[str, Any]:
             name: value for name, value in vars(setup.args).items() if name not in _PER_WORKER_FLAGS
         },
         **{f"hparam {name}": value for name, value in vars(setup.hp).items()},
-        "train_data": _data(setup, "train"),
-        "eval_data": _data(setup, setup.eval_split),
+        "train_data": data_fingerprint(setup, "train"),
+        "eval_data": data_fingerprint(setup, setup.eval_split),
         **{f"vocabulary of {name}": text for name, text in vocabularies.items()},
         "gpus": len(distribution.physical_gpus(setup.args.worker_gpu)),
         "ut_keras": ut_keras.__version__,
@@ -141,7 +141,7 @@ def worker_fingerprint(setup: Any) -> dict[str, Any]:
     }
 
 
-def _data(setup, split):
+def data_fingerprint(setup: Any, split: str) -> str | None:
     """Return the fingerprint of a split's files, or None if the split has no files.
 
     Missing files raise an error later, when the split is read.

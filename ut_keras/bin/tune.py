@@ -17,7 +17,7 @@ import time
 from typing import Any
 
 from ut_keras import hparams as hparams_lib
-from ut_keras.bin import command, command_line, flags, trainer_setup
+from ut_keras.bin import command, command_line, flags, trainer_setup, training_conditions
 from ut_keras.bin.trainer_setup import Setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
@@ -36,6 +36,10 @@ _SEARCH_IDENTITY = (
     *("autotune_maximize", "train_steps", "eval_steps", "eval_use_test_set", "schedule"),
     *("decode_hparams", "global_batch_size", "worker_gpu", "warm_start_from"),
     *("moving_average_decay", "eval_early_stopping_steps"),
+)
+_EARLY_STOPPING = (
+    *("eval_early_stopping_metric", "eval_early_stopping_metric_delta"),
+    "eval_early_stopping_metric_minimize",
 )
 
 
@@ -57,6 +61,8 @@ def run(args: argparse.Namespace, program: str) -> None:
         identity = {name: getattr(args, name) for name in _SEARCH_IDENTITY}
         identity["ranges"] = [str(item) for item in ranges]
         identity["flags of --t2t_usr_dir"] = args.package_words
+        if args.eval_early_stopping_steps:  # otherwise these flags do not change the results
+            identity |= {name: getattr(args, name) for name in _EARLY_STOPPING}
         study = search.open_study(args.output_dir, identity, args.random_seed)
         search.check_trials(study, ranges)
         to_come = [t.number for t in study.trials if t.state.name == "WAITING"]
@@ -67,6 +73,7 @@ def run(args: argparse.Namespace, program: str) -> None:
         if args.generate_data:
             command.load_tensorflow()
             setup.problem.generate_data(args.data_dir, args.tmp_dir)
+        search.keep_attributes(study, _data(setup), args.output_dir)
         with interruption.StopRequest() as stop:
             _Search(setup, ranges, study, program).run(stop)
     print("\n".join(search.table(study, ranges)), flush=True)
@@ -80,6 +87,18 @@ def run(args: argparse.Namespace, program: str) -> None:
         f"--hparams={overrides}",
         flush=True,
     )
+
+
+def _data(setup):
+    """Return the fingerprints of the data, because results on other data are not comparable.
+
+    If data are missing, the trials report this error.
+    """
+    splits = {"the training data": "train", "the evaluation data": setup.eval_split}
+    found = {
+        name: training_conditions.data_fingerprint(setup, split) for name, split in splits.items()
+    }
+    return {name: text for name, text in found.items() if text is not None}
 
 
 def check(args: argparse.Namespace) -> tuple[Any, Any]:

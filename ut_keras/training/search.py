@@ -80,10 +80,26 @@ def open_study(output_dir: str, identity: Mapping[str, Any], random_seed: int | 
         direction="maximize" if identity["autotune_maximize"] else "minimize",
         load_if_exists=True,
     )
-    stored = study.user_attrs
     if random_seed is None:
-        random_seed = stored.get("random_seed", secrets.randbelow(2**31))
-    for name, value in {**identity, "random_seed": random_seed}.items():
+        random_seed = study.user_attrs.get("random_seed", secrets.randbelow(2**31))
+    keep_attributes(study, {**identity, "random_seed": random_seed}, output_dir)
+    return study
+
+
+def keep_attributes(study: Any, values: Mapping[str, Any], output_dir: str) -> None:
+    """Store values as user attributes of a study, or compare them with the stored values.
+
+    Args:
+        study: `optuna.Study`.
+        values: dict of JSON values. Only "autotune_objective" may change, until the first trial is
+            complete.
+        output_dir: str, the folder of the search, for the error message.
+
+    Raises:
+        UsageError: if a stored value differs.
+    """
+    stored = study.user_attrs
+    for name, value in values.items():
         if name in stored and stored[name] == value:
             continue
         has_result = any(trial.value is not None for trial in study.trials)
@@ -94,7 +110,6 @@ def open_study(output_dir: str, identity: Mapping[str, Any], random_seed: int | 
                 f"Received: {name}={value!r}. Use another --output_dir for another search."
             )
         study.set_user_attr(name, value)
-    return study
 
 
 def _remove_incomplete_line(path):
