@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tests.optimizers import optimizer_examples as examples
 from ut_keras.optimizers import adam, gradient_descent
+from ut_keras.optimizers import optimizer as optimizer_lib
 
 
 def _noise(mode="graph", seed=0, **fields):
@@ -138,3 +139,10 @@ def test_excluded_weights_do_not_decay_after_loading(by, tmp_path):
     before, after = model.get_weights(), loaded.get_weights()
     np.testing.assert_array_equal(after[0], before[0])
     np.testing.assert_allclose(after[2], 0.8 * before[2], rtol=1e-6)
+
+
+def test_dense_sums_rows_of_a_bfloat16_variable_in_float32():
+    variable = keras.Variable(np.zeros((2, 3)), dtype="bfloat16")
+    slices = tf.IndexedSlices(tf.ones([1000, 3], tf.bfloat16), tf.ones([1000], tf.int32))
+    found = optimizer_lib.dense(slices, variable).numpy().astype("float32")
+    np.testing.assert_array_equal(found, [[0.0] * 3, [1000.0] * 3])

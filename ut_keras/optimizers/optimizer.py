@@ -19,7 +19,7 @@ from typing import Any, Self, TypeAlias
 import keras
 import tensorflow as tf
 
-from ut_keras.ops import private_api
+from ut_keras.ops import gather, private_api
 
 _EXCLUDED = "excluded_from_weight_decay"  # the key in the config
 
@@ -251,4 +251,4 @@ def dense(gradient: Any, variable: keras.Variable) -> Any:
     """
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
-    return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])
+    return gather.sum_rows(gradient.values, gradient.indices, variable.shape[0])
