@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.layers import layer_checks
 from ut_keras.layers.basic import class_label_head
@@ -47,3 +48,12 @@ def test_pooling_without_padding_mask_reads_all_positions(pooling, read):
 def test_class_label_head_rejects_unknown_pooling():
     with pytest.raises(ValueError, match="pooling must be one of .*Received: 'first'"):
         class_label_head.ClassLabelHead(3, pooling="first")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("pooling", ["mean", "masked_mean"])
+def test_pooling_of_long_sequences_is_exact_in_16_bits(pooling, dtype):
+    x = tf.constant(np.tile([1.0, 20.0, -1.0, 3.0], (2, 5000, 1)), dtype)
+    mask = tf.sequence_mask([5000, 4001], 5000)
+    found = class_label_head.pool(x, pooling, mask)
+    np.testing.assert_array_equal(found.numpy().astype("float32"), [[1.0, 20.0, -1.0, 3.0]] * 2)

@@ -74,9 +74,16 @@ def pool(x: tf.Tensor, pooling: Pooling, padding_mask: tf.Tensor | None = None) 
         padding_mask: bool tensor [B, S], True at real tokens. Default: no padding.
 
     Returns:
-        float tensor [B, D]. With "masked_mean" and "last", the vector of an example without real
-        positions is 0.
+        float tensor [B, D], of the dtype of `x`. With "masked_mean" and "last", the vector of an
+        example without real positions is 0.
     """
+    # In float16 on a CPU, a sum over positions would stop at 2048 or become infinite.
+    x = tf.convert_to_tensor(x)
+    exact = tf.cast(x, tf.float32) if x.dtype.size < 4 else x
+    return tf.cast(_pool(exact, pooling, padding_mask), x.dtype)
+
+
+def _pool(x, pooling, padding_mask):
     if pooling == "mean" or (pooling == "masked_mean" and padding_mask is None):
         return tf.reduce_mean(x, axis=1)
     if padding_mask is None:
