@@ -1,10 +1,10 @@
-"""Writes the generated parts and the pictures of docs/results.md and docs/depth.md.
+"""Writes the generated parts and the pictures of docs/results.md, tried.md and depth.md.
 
 A generated part is between `<!-- NAME -->` and `<!-- /NAME -->`. The script makes this part from
 the tables and from the result lines of finished runs. The rest of each page is written by hand.
 """
 
-import collections
+import itertools
 import os
 import re
 import statistics
@@ -23,6 +23,8 @@ _COLUMNS = (
     "time",
 )
 _BETTER = {True: "Lower is better.", False: "Higher is better."}
+_TRIED_COLUMNS = ("cell", "setting", "seed", "result")
+_MANY_ROWS = 4  # the text about missing results names at most this number of rows
 
 
 def written(results_dir):
@@ -39,6 +41,7 @@ def written(results_dir):
     rows = summary.rows(every, found)
     texts = texts_of(every, found)
     texts["results", "summary"] = summary.table(rows)
+    texts["results", "commands"] = summary.commands(rows)
     [table] = (table for table in every if table.name == more_steps.TABLE)
     of_multiples = more_steps_page.of_learned_tasks(more_steps_page.curves(table, found))
     texts["depth", "more_steps"] = more_steps_page.summary(of_multiples)
@@ -62,8 +65,8 @@ def texts_of(every, found):
         every: list of `Table`.
         found: `Lines`.
     """
-    tried = [*found.tried, *_superseded(every, found)]
-    rows = [("cell", "setting", "seed", "result", "note"), *map(_tried_row, tried)]
+    earlier = list(_superseded(every, found))
+    tried = [*found.tried, *earlier]
     ended = [line for table in every for cell in table.cells for line in found.of(cell)]
     taken, more = (
         sum(x.get("seconds") or 0 for x in of if "where" not in x) / 3600 for of in (ended, tried)
@@ -73,7 +76,11 @@ def texts_of(every, found):
         f"The other settings that were tried took at least {more:.1f} hours. The time of some runs "
         "was not recorded."
     )
-    texts = {("results", "hours"): hours, ("results", "tried"): blocks.table(rows)}
+    texts = {
+        ("results", "hours"): hours,
+        ("tried", "tried"): _tried_table(found.tried, has_notes=True),
+        ("tried", "earlier"): _tried_table(earlier),
+    }
     for table in every:
         place = table.page, table.block
         text = _section(table, found, tried) + _steps_section(table, found.steps)
@@ -91,7 +98,7 @@ def _section(table, found, tried):
     names = _score_names(table) if table.is_wide else []
     shown = (*names, *_COLUMNS[3:]) if table.is_wide else _COLUMNS
     columns = ("", *shown, *(["ponder time"] if ponders else []))
-    rows, waiting = [], collections.Counter()
+    rows, waiting = [], []
     for cell in table.cells:
         name = (table.name, cell.name)
         was_tried = [line for line in tried if (line["table"], line["cell"]) == name]
@@ -100,7 +107,7 @@ def _section(table, found, tried):
         elif found.of(cell) or was_tried:
             rows += _rows(cell, found, was_tried)
         else:
-            waiting[_not_run(cell)] += 1
+            waiting.append(cell)
     rows += _average_rows(table, found)
     level = "##" if table.block == "tables" else "###"
     text = f"\n{level} {table.title}\n\n{table.text}\n\n"
@@ -115,16 +122,9 @@ def _section(table, found, tried):
         }
         if len(directions) == 1:
             text += f"**{_BETTER[directions.pop()]}**\n\n"
-        text += blocks.table([columns, *widths]) + "\n"
+        text += blocks.table(_without_empty_paper([columns, *widths])) + "\n"
     if waiting:
-        cells = "; ".join(
-            f"{what} ({count} experiments)" if count > 1 else what
-            for what, count in waiting.items()
-        )
-        text += (
-            f"These experiments have no results yet: {cells}. Parentheses contain the paper's "
-            "scores or the number of experiments.\n\n"
-        )
+        text += f"These experiments have no results yet: {'; '.join(_not_run(waiting))}.\n\n"
     command = f"python benchmarks/results/run.py --table={table.name} --list"
     return f"{text}To print the commands: `{command}`.\n"
 
@@ -183,7 +183,7 @@ def _rows(cell, found, tried):
         elif tried and score is cell.scores[0]:
             numbers = [line for line in tried if cell.valid in line.get("valid", {})]
             line = means.best(cell, numbers) if numbers else tried[-1]
-            row += [f"only tried: {_result(line)}", "[details](results.md#what-was-tried)"]
+            row += [f"only tried: {_result(line, score.percent)}", "[details](tried.md)"]
         yield row
 
 
@@ -212,18 +212,38 @@ def _ends(cell, ended):
     return [*ends, *([f"{statistics.mean(times):.2f}"] if times else [])]
 
 
-def _not_run(cell):
-    """Return a cell's name and the paper's numbers.
+def _not_run(cells):
+    """Yield a text for each group of cells without results.
 
-    If the paper has no numbers, the return value is only the model.
+    A cell for which the paper has scores is named with these scores. All other models are named
+    with their rows.
     """
-    papers = [
-        f"{score.name}{': ' * bool(score.name)}{score.paper}"
-        for score in cell.scores
-        if score.paper
-    ]
-    row, model = cell.name.split("/")
-    return f"{row}, {model} ({', '.join(papers)})" if papers else model
+    rows_of = {}
+    for cell in cells:
+        row, model = cell.name.split("/")
+        papers = [
+            f"{score.name}{': ' * bool(score.name)}{score.paper}"
+            for score in cell.scores
+            if score.paper
+        ]
+        if papers:
+            yield f"{row}, {model} (paper: {', '.join(papers)})"
+        else:
+            rows_of.setdefault(model, []).append(row)
+    models_of = {}
+    for model, rows in rows_of.items():
+        models_of.setdefault(tuple(rows), []).append(model)
+    for rows, models in models_of.items():
+        named = f"{len(rows)} experiments" if len(rows) > _MANY_ROWS else ", ".join(rows)
+        yield f"{', '.join(models)} ({named})"
+
+
+def _without_empty_paper(rows):
+    """Return the rows of a table without the column "paper" if it has no numbers."""
+    head, *rest = rows
+    if "paper" not in head or any(row[1] for row in rest):
+        return rows
+    return [[row[0], *row[2:]] for row in rows]
 
 
 def _average_rows(table, found):
@@ -244,15 +264,43 @@ def _duration(seconds):
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def _tried_row(line):
-    cell = f"{line['table']}: {line['cell']}".replace("/", ", ")
-    return [cell, line["setting"], str(line["seed"]), _result(line), line.get("note", "")]
+def _tried_table(lines, has_notes=False):
+    """Return a table of tried settings.
+
+    A row contains all consecutive lines that differ only in the task and the number.
+    """
+    rows = [(*_TRIED_COLUMNS, *(["note"] if has_notes else []))]
+    for _, group in itertools.groupby(lines, key=_what_was_tried):
+        rows.append(_tried_row(list(group))[: len(rows[0])])
+    return blocks.table(rows)
 
 
-def _result(line):
+def _what_was_tried(line):
+    """Return the values that the lines of one row have in common."""
+    model = line["cell"].partition("/")[2]
+    result = line.get("result") or line["metric"]
+    cell = line["cell"] if "result" in line else ""
+    return line["table"], model, cell, line["setting"], line["seed"], result, line.get("note", "")
+
+
+def _tried_row(lines):
+    first = lines[0]
+    row, _, model = first["cell"].partition("/")
+    cell, result = f"{first['table']}: {row}, {model}", _result(first)
+    if len(lines) > 1:
+        cell, metric = f"{first['table']}: {model}", first["metric"]
+        values = (f"{line['valid'][metric]:.4g} ({line['cell'].split('/')[0]})" for line in lines)
+        result = f"{metric} on validation: {', '.join(values)}"
+    return [cell, first["setting"], str(first["seed"]), result, first.get("note", "")]
+
+
+def _result(line, percent=False):
+    """Return the result of a tried setting as text. With `percent`, a number is in percent."""
     if "result" in line:
         return line["result"]
-    return f"{line['metric']} {line['valid'][line['metric']]:.4g} on validation"
+    value = line["valid"][line["metric"]]
+    shown = f"{100 * value:.4g} %" if percent else f"{value:.4g}"
+    return f"{line['metric']} {shown} on validation"
 
 
 def _superseded(every, found):
@@ -276,4 +324,4 @@ def _superseded(every, found):
             if other:
                 words += ["with", ", ".join(f"`{k}={v}`" for k, v in other.items())]
             setting = " ".join([*words, f"for {line['updates']:,} updates."])
-            yield {**line, "setting": setting, "note": "This run used an earlier recipe."}
+            yield {**line, "setting": setting}

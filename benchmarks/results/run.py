@@ -1,4 +1,4 @@
-"""Repeat the experiments of papers, and write their tables into docs/results.md and docs/depth.md.
+"""Repeat the experiments of papers, and write their tables into the pages of docs/.
 
     python benchmarks/results/run.py                         list the tables
     python benchmarks/results/run.py --table=lte --list      cells, finished seeds, commands
@@ -8,7 +8,8 @@
 The script first runs all cells with seed 1, then with seed 2, and so on. It skips finished runs.
 Ctrl-C, SIGTERM and the end of --hours stop the trainer, which saves a checkpoint. The same command
 resumes the run. Several processes may run the same command: a lock prevents two of them from
-training the same run. Each finished run adds a line to docs/results/TABLE.jsonl.
+training the same run. Each finished run adds a line to docs/results/TABLE.jsonl. From these lines,
+--write makes the tables of docs/results.md, docs/depth.md and docs/tried.md.
 
 Some tables name numbers of steps. The script also evaluates each finished run of such a table with
 these numbers of steps, and adds a line to docs/results/steps.jsonl.

@@ -1,4 +1,4 @@
-"""The summary in README.md and docs/results.md: the paper, other public results, and ut_keras.
+"""The summary of docs/results.md: the paper, other public results, and ut_keras.
 
 A public result is a number that the author of another implementation has published. A dash means
 that no public result was found.
@@ -142,16 +142,13 @@ def rows(every, found):
 
 def table(rows):
     """Return the rows in Markdown: first a table of errors, then a table of scores."""
-    heads = ("best other public result", "ut_keras, mean ± SD", "seeds", "arguments")
-    errors = [("bAbI", "paper, best of 10 seeds", "paper, mean ± SD", *heads)]
-    scores = [("task", "measure", "paper", *heads)]
+    errors = [("bAbI", "paper, mean ± SD", "ut_keras, mean ± SD", "seeds")]
+    scores = [("task", "measure", "paper", "ut_keras, mean ± SD", "seeds")]
     for row in rows:
-        shared = (row.other, row.ours, row.seeds, f"`{row.command}`")
         if row.measure:
-            scores.append((row.what, row.measure, row.paper, *shared))
+            scores.append((row.what, row.measure, row.paper, row.ours, row.seeds))
         else:
-            best, _, mean = row.paper.partition("; ")
-            errors.append((row.what, best, mean, *shared))
+            errors.append((row.what, row.paper.partition("; ")[2], row.ours, row.seeds))
     return (
         "This table shows the error in percent, averaged over the tasks. **Lower is better.** The\n"
         "number of failed tasks (error above 5 %) is in parentheses.\n\n"
@@ -159,6 +156,15 @@ def table(rows):
         "This table shows accuracies (0 to 1) and BLEU. **Higher is better.**\n\n"
         f"{blocks.table(scores)}"
     )
+
+
+def commands(rows):
+    """Return a table with the other public results, and the arguments that repeat each row."""
+    lines = [("task", "paper, best of 10 seeds", "best other public result", "arguments")]
+    for row in rows:
+        best = "" if row.measure else row.paper.partition("; ")[0]
+        lines.append((row.what, best, row.other, f"`{row.command}`"))
+    return blocks.table(lines)
 
 
 def _row(headline, table, found):

@@ -3,20 +3,18 @@ and tested on exactly 400 symbols. For addition, the 400 symbols are the two num
 sign. Char-acc is the share of correct characters, and seq-acc is the share of correct strings.
 Decoding is greedy and ends at EOS.
 
-Validation uses teacher forcing on strings of 1 to 400 symbols. Only a tenth of these lengths occur
-in training. The strings with which the checkpoint is chosen can therefore be as long as the test
-strings.
-
 - `coupled` is an addition of ut_keras: corresponding positions of the input and the output have the
   same position signal (`pos=coupled`). We specify which positions correspond. The method by which
   training samples these signals was chosen with additional strings of up to 400 symbols. These
-  strings are in no split (see [what was tried](#what-was-tried) and the [protocol](#protocol)).
+  strings are in no split (see [what was tried](tried.md) and the [protocol](#protocol)).
 - The other models in the table use the paper's setting. The Transformer (on copy and reverse) and
   the Universal Transformer (on copy) decode strings of the trained lengths correctly, but no string
   of 400 symbols.
+- Validation uses teacher forcing on strings of 1 to 400 symbols, so some of them are as long as the
+  test strings. Only a tenth of these lengths occur in training.
 - The Transformer reaches its best validation accuracy on copy after a third of the updates, and on
   reverse after two thirds. The Universal Transformer reaches it on copy after two thirds.
-- The models `neural_gpu` are to be trained with a curriculum of lengths, as in the paper.
+- The models `neural_gpu` are meant to be trained with a curriculum of lengths, as in the paper.
 - The Transformer's run on copy was paused for 33 of its 56 minutes.
 """
 

@@ -1,10 +1,10 @@
-"""One model is trained for all tasks, on the 1,000 questions of each task. The recipe is the recipe
-of the 10k tables. The recipe of the table "bAbI, 1k, single task" was tried once and has a higher
-validation error (see [what was tried](#what-was-tried)).
+"""One model is trained for all tasks, on the 1,000 questions of each task. The recipe is that of
+the 10k tables. The recipe of the table "bAbI, 1k, single task" was tried once and has a higher
+validation error (see [what was tried](tried.md)).
 
-Two changes together let the adaptive model learn faster: `class_label_pooling=last`, and one bucket
-for all stories of up to 16 sentences. Its validation error after 8,000 updates is then 16.4 %
-instead of 18.7 %. At the end of training, both have 14.3 %, with one seed each.
+The adaptive model learns faster if `class_label_pooling=last` and all stories of up to 16 sentences
+share one bucket. Its validation error after 8,000 updates is then 16.4 % instead of 18.7 %. At the
+end of training, both have 14.3 %, with one seed each.
 """
 
 from results import babi

@@ -3,10 +3,10 @@ score is the share of sums in which every digit is correct. Each column has its 
 halting rule, each column also has its own number of steps.
 
 All models except `q_halt` learn the trained lengths. With 20 digits, most models predict most
-digits correctly, but few complete sums. Only the data router predicts every sum correctly. The
-carry into a column depends on the nearest column to its right whose digits do not add up to nine.
-The router's attention finds this column at any distance. After five steps, 99.7 % of the router's
-sums are correct.
+digits correctly, but few complete sums. Only the data router predicts every sum correctly. After
+five steps, 99.7 % of its sums are correct. The carry into a column depends on the nearest column to
+its right whose digits do not add up to nine. The router's attention finds this column at any
+distance.
 """
 
 from results import depth

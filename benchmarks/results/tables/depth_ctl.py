@@ -1,26 +1,25 @@
 """An example is a symbol and a sequence of functions. Each function is a fixed table that the model
-must learn. The answer is the result of applying the functions to the symbol, one after another. The
-input contains the functions in the order of their application (forward) or in the opposite order
-(backward). Training uses 1 to 5 functions. The score is the share of correct answers. Csordás et
-al. 2022 report 1.00 for their Neural Data Router in both directions, on their own tables and with
-their own number of examples.
+must learn. The model applies the functions to the symbol, one after another, and predicts the
+result. The input contains the functions in the order of their application (forward) or in the
+opposite order (backward). Training uses 1 to 5 functions. The score is the share of correct
+predictions.
 
 With more functions than in training, all models except the data router are hardly better than
-chance (12.5 %). The router generalizes here, and models with a halting rule do not. After 10,000
-updates in the forward direction, the router's predictions are correct at every depth, with all
-seeds. In the backward direction, 71 to 87 % of its predictions are correct for the deepest
-examples. In this direction, the validation accuracy is already 1.000, so it cannot distinguish
-between checkpoints.
+chance (12.5 %). Models with a halting rule do not generalize either. After 10,000 updates in the
+forward direction, the router's predictions are correct at every depth, with all seeds. In the
+backward direction, 71 to 87 % of its predictions are correct for the deepest examples. There, the
+validation accuracy is already 1.000, so it cannot distinguish between checkpoints.
+
+Csordás et al. 2022 report 1.00 for their Neural Data Router in both directions, on their own tables
+and with their own number of examples. The model `published` uses their setting: eleven tables, the
+same number of examples, and their data router. This router has hidden size 256, one head and
+attention weights that are not normalized, and it is trained with three times as many updates. Its
+last checkpoint predicts all 1,000 test examples correctly, also in the backward direction.
+`benchmarks/in_jax.py` trained it on a GPU that also ran another job.
 
 The router reaches a fixed point: examples that are correct after 14 steps remain correct after 28.
 Halting by convergence needs no training. It does not reduce the router's accuracy, and it saves one
 or two steps.
-
-"published" uses the setting of Csordás et al.: eleven tables, the same number of examples, and
-their data router. This router has hidden size 256, one head and attention weights that are not
-normalized, and it is trained with three times as many updates. Its last checkpoint answers all
-1,000 test questions correctly, also in the backward direction. `benchmarks/in_jax.py` trained it on
-a GPU that also ran another job.
 """
 
 from results import depth

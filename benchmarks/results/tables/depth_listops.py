@@ -1,6 +1,6 @@
 """The task is ListOps. In training, the lists are nested 1 to 5 levels deep. The score is the share
-of correct answers. Csordás et al. 2022 use other splits. The splits used here are described in
-`problems/listops.py`. No model has converged after 3,000 updates. The data router has learned most.
+of correct predictions. `problems/listops.py` describes the splits. Csordás et al. 2022 use other
+splits. No model has converged after 3,000 updates. The data router has learned most.
 """
 
 from results import depth

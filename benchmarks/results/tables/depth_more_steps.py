@@ -17,7 +17,8 @@ changes only the hparams in this table:
 `geiping` uses the options that follow Geiping et al. 2025. Its sizes, and the number of steps with
 a gradient, are our choice. The tasks and the scores are those of the other tables on this page. The
 test split of each finished run is read once with N steps, and once more with every number of steps.
-No setting was chosen by it. Some runs shared the core with other processes, so their times differ.
+No setting was chosen by the test split. Some runs shared the core with other processes, so their
+times differ.
 """
 
 from results import more_steps

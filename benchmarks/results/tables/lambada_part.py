@@ -1,6 +1,5 @@
-"""These are the columns of table 3 of the paper, with much less data. The novels for training were
-unavailable, so nine tenths of the development passages (4,382) are used for training. These scores
-cannot be compared with the paper's, because the paper trains on 203 million words.
+"""These are the columns of table 3 of the paper. The paper trains on 203 million words of novels,
+which were unavailable. Here, nine tenths of the development passages (4,382) are used for training.
 
 - The column "dev" is the last tenth of the development passages (487), which also chooses the
   checkpoint. The columns "test" and "control" have every fifth passage of these sets (1,031 and
@@ -12,11 +11,10 @@ cannot be compared with the paper's, because the paper trains on 203 million wor
   outside the vocabulary in 27 % of the passages of "dev", 28 % of "test" and 8 % of "control". For
   these passages, the prediction counts as wrong, and the perplexity uses the probability of
   `<UNK>`.
-
-An update has at most 1,024 tokens in the rows `lm` and 2,048 tokens in the rows `rc`. So the models
-see at most a third and two thirds of the training passages. The scores only show that every stage
-works. The accuracies are 0, because no model has learned to predict the last word. The most
-frequent last word in training is `<UNK>`, which never counts as correct.
+- An update has at most 1,024 tokens in the rows `lm` and 2,048 tokens in the rows `rc`. So the
+  models see at most a third and two thirds of the training passages.
+- The accuracies are 0, because no model has learned to predict the last word. The most frequent
+  last word in training is `<UNK>`, which never counts as correct.
 """
 
 from results.definitions import Cell, Score, Table

@@ -9,10 +9,9 @@ models are tested on commands with more than 26 actions. This split is from Csor
 - `published` is `universal_50k` without scaling of the embeddings, as in Csordás et al. It is meant
   for training on a GPU.
 - All other models use the same training with a fifth of the updates.
-
-A tenth of the training examples is held out for validation. These examples are as short as the
-training examples, so they cannot show which checkpoint generalizes best. As in Csordás et al., the
-last checkpoint is therefore tested.
+- A tenth of the training examples is held out for validation. They are as short as the training
+  examples, so they cannot show which checkpoint generalizes best. As in Csordás et al., the last
+  checkpoint is therefore tested.
 """
 
 from results.definitions import Cell, Score, Table

@@ -1,6 +1,5 @@
-"""This is the task of table 2 of the paper, with much less data. The paper trains on 9 % of 1.6
-million sentences, which were unavailable. These scores cannot be compared with the paper's. Other
-authors have published parts of the same data with their code:
+"""This is the task of table 2 of the paper. The paper trains on 9 % of 1.6 million sentences, which
+were unavailable. Other authors have published parts of the same data with their code:
 
 - 5,000 sentences of a course at Edinburgh are for training (4,480) and validation (498). The other
   22 sentences are also in the test split, so they are not used.
@@ -8,10 +7,10 @@ authors have published parts of the same data with their code:
   known. An attractor is a noun between the subject and the verb whose number (singular or plural)
   differs from the subject's.
 
-The columns are the paper's: the share of sentences for which the right form of the verb is more
-probable than the other form, by the number of attractors. As in Linzen et al. 2016, a sentence
-counts only if the vocabulary contains both forms of its verb. No test sentence has five attractors,
-so this column of the paper is missing. The test split has these sentences:
+The columns are the paper's. A score is the share of sentences in which the right form of the verb
+is more probable than the other form. As in Linzen et al. 2016, a sentence counts only if the
+vocabulary contains both forms of its verb. No test sentence has five attractors, so this column of
+the paper is missing. The test split has these sentences:
 
 | Attractors | 0 | 1 | 2 | 3 | 4 | total |
 | --- | --- | --- | --- | --- | --- | --- |

@@ -7,10 +7,9 @@ way:
 - The number of heads, the dropout and the label smoothing are the set's values.
 - The learning rate schedule, the batches of 512 tokens and the 300 updates are the same for all.
 
-So the base has hidden size 128, filter size 512, 3 layers and 8 heads. The score is the mean
-cross-entropy per subword in nats, where the decoder reads the targets. Training is too short for
-translations. The rows show one seed each. Differences between rows can be due to the seed and to
-the short training.
+So the base has hidden size 128, filter size 512, 3 layers and 8 heads. The score is the
+cross-entropy per subword in nats, with teacher forcing. Training is too short for translations. The
+rows show one seed each, so differences between rows can be due to the seed.
 """
 
 from results.definitions import Cell, Score, Table

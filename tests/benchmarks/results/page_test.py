@@ -1,4 +1,4 @@
-"""docs/results.md and docs/depth.md contain the values of the result lines."""
+"""docs/results.md, tried.md and depth.md contain the values of the result lines."""
 
 import dataclasses
 import json
@@ -61,10 +61,7 @@ def test_mean_is_compared_with_paper_on_same_tasks():
     assert not any("mean of 1" in row for row in rows)
 
 
-_NOT_RUN = (
-    "These experiments have no results yet: task1, adaptive (0.0; 0.2 ± 0.3). Parentheses contain "
-    "the paper's scores or the number of experiments."
-)
+_NOT_RUN = "These experiments have no results yet: task1, adaptive (paper: 0.0; 0.2 ± 0.3)."
 
 
 def test_cells_without_runs_are_listed_with_number_of_paper():
@@ -72,10 +69,39 @@ def test_cells_without_runs_are_listed_with_number_of_paper():
     assert _NOT_RUN not in _page(line(1, 0.2, 0.1))
 
 
+def test_cells_without_numbers_of_the_paper_are_listed_by_model():
+    score = dataclasses.replace(CELL.scores[0], paper="")
+    names = [f"task{n}/{model}" for n in range(1, 6) for model in ("act", "fixed")]
+    names += ["task6/ponder", "task6/q_halt"]
+    cells = [dataclasses.replace(CELL, name=name, scores=(score,)) for name in names]
+    of = dataclasses.replace(TABLE, cells=tuple(cells), averages={})
+    listed = "act, fixed (5 experiments); ponder, q_halt (task6)"
+    assert f"These experiments have no results yet: {listed}." in _page(table=of)
+
+
+def test_table_without_numbers_of_the_paper_has_no_such_column():
+    score = dataclasses.replace(CELL.scores[0], paper="")
+    cell = dataclasses.replace(CELL, scores=(score,))
+    rows = _page(line(1, 0.2, 0.01), table=dataclasses.replace(TABLE, cells=(cell,), averages={}))
+    head = "|  | ut_keras, best seed by validation | ut_keras, mean ± SD | seeds | updates |"
+    assert any(row.startswith(head) for row in rows)
+    assert "| task1, adaptive | 1.0 | 1.0 | 1 | 4 | 60 s | 2.50 |" in rows
+
+
+def test_one_row_has_all_tasks_of_a_tried_setting():
+    other = dataclasses.replace(CELL, name="task2/adaptive")
+    lines = [line(1, 0.5, 1, setting="much"), line(1, 0.25, 1, other, setting="much")]
+    result = "mean_error on validation: 0.5 (task1), 0.25 (task2)"
+    assert f"| t: adaptive | much | 1 | {result} |  |" in _page(tried=lines)
+    lines[1]["seed"] = 2
+    rows = _page(tried=lines)
+    assert "| t: task2, adaptive | much | 2 | mean_error 0.25 on validation |  |" in rows
+
+
 def test_tried_setting_has_row_with_its_number():
     tried = [line(1, valid, 1, setting="much") for valid in (0.53, 0.5, 0.52)]
     row = (
-        "| task1, adaptive | 0.0; 0.2 ± 0.3 | only tried: mean_error 0.5 on validation | [details]"
+        "| task1, adaptive | 0.0; 0.2 ± 0.3 | only tried: mean_error 50 % on validation | [details]"
     )
     assert any(text.startswith(row) for text in _page(tried=tried))
     other = {"table": "t", "cell": CELL.name, "seed": 1, "setting": "a", "result": "error 51 %"}
@@ -88,8 +114,8 @@ def test_runs_of_an_earlier_recipe_are_listed_as_tried():
     rows = _page(line(1, 0.25, 0.5, other), tried=[line(1, 0.5, 1, setting="much")])
     assert "| t: task1, adaptive | much | 1 | mean_error 0.5 on validation |  |" in rows
     setting = "Train with `learning_rate_constant=0.5` for 3 updates."
-    row = f"{setting} | 1 | mean_error 0.25 on validation |"
-    assert f"| t: task1, adaptive | {row} This run used an earlier recipe. |" in rows
+    row = f"| t: task1, adaptive | {setting} | 1 | mean_error 0.25 on validation |"
+    assert rows.index(row) > rows.index("| cell | setting | seed | result |")
     assert not any("50.0" in text for text in rows)
 
 

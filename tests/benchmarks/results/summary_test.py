@@ -39,7 +39,16 @@ def test_table_has_one_direction_per_part():
     assert "Lower is better" in errors and "Higher is better" not in errors
     assert "Higher is better" in scores and "Lower is better" not in scores
     assert errors.count("\n| bAbI 1") == 4 and scores.count("correct |") == 8
-    assert "| bAbI 1k, single task | 4.56 (3/20) | 6.39 ± 3.22 | — | — |  |" in errors
+    assert "| bAbI 1k, single task | 6.39 ± 3.22 | — |  |" in errors
+
+
+def test_commands_repeat_each_row_and_name_other_results():
+    rows = summary.rows(EVERY, made_up.lines())
+    lines = summary.commands(rows).splitlines()
+    assert len(lines) == 2 + len(rows)
+    command = "`--table=babi_1k_single --only=adaptive`"
+    assert f"| bAbI 1k, single task | 4.56 (3/20) | — | {command} |" in lines
+    assert any("| 41.02 on lower-cased text" in line for line in lines)
 
 
 def test_picture_has_mark_for_each_number_of_ut_keras():
