@@ -231,4 +231,11 @@ _ORDER = (
     "wsj",
     "wikitext2",
     "variations",
+    "depth_addition",
+    "depth_parity",
+    "depth_ctl",
+    "depth_listops",
+    "depth_sudoku",
+    "depth_router",
+    "depth_more_steps",
 )

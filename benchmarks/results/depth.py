@@ -1,5 +1,13 @@
-"""Defines the cells of the tables in docs/depth.md. Every task has the same models."""
+"""Defines the cells of the tables in docs/depth.md, and writes their summary.
 
+Every task has the same models.
+"""
+
+import statistics
+
+import blocks
+
+from results import means
 from results.definitions import Cell, Score
 
 SETS = {
@@ -44,3 +52,34 @@ def cells(problems, updates, valid, test, metric="accuracy", more_updates=(), mi
         for row, problem in problems.items()
         for name, hparams_set in SETS.items()
     )
+
+
+_STEPS = "14"  # the number of steps of models without a halting rule
+_SUMMARY = {  # {column: (table, row)}
+    "sums of 20 digits": ("depth_addition", "addition"),
+    "parity of 20 digits": ("depth_parity", "parity"),
+    "table lookup, forward, 9 and 10 functions": ("depth_ctl", "forward"),
+}
+
+
+def summary(every, found):
+    """Return a table with the test scores and the mean numbers of steps of each model.
+
+    Args:
+        every: list of `Table`.
+        found: `Lines`.
+    """
+    cells = {(table.name, cell.name): cell for table in every for cell in table.cells}
+    lines = [("model", *_SUMMARY, "mean steps on these tasks")]
+    for model in SETS:
+        shown, steps = [], []
+        for table, row in _SUMMARY.values():
+            cell = cells[table, f"{row}/{model}"]
+            tests = [line["test"] for line in found.of(cell)]
+            score = cell.scores[-1]
+            shown.append(means.spread(score, [score.of(test) for test in tests]) if tests else "—")
+            times = [test["ponder_time"] for test in tests if "ponder_time" in test]
+            if tests:
+                steps.append(f"{statistics.mean(times):.2f}" if times else _STEPS)
+        lines.append((f"`{model}`", *shown, ", ".join(dict.fromkeys(steps))))
+    return blocks.table(lines)

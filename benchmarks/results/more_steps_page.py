@@ -82,7 +82,7 @@ def summary(every):
         every: list of `Curves`.
     """
     columns = list(dict.fromkeys((one.row, one.name) for one in every))
-    lines = [["recipe", *(f"{row}: {name}" for row, name in columns), "seeds", "stays right"]]
+    lines = [["recipe", *(f"{row}: {name}" for row, name in columns), "seeds", "stable"]]
     for recipe in RECIPES:
         of = {(one.row, one.name): one for one in every if one.recipe == recipe}
         if of:
@@ -112,11 +112,11 @@ def _seeds(of):
 
 
 def _verdict(of):
-    """Return whether a recipe stays right on the validation split of each task."""
+    """Return whether a recipe is stable on the validation split of each task."""
     valid = [one for one in of.values() if one.is_valid]
-    stays = {one.row: "yes" if one.fall <= _MOST_FALL else "no" for one in valid}
+    stable = {one.row: "yes" if one.fall <= _MOST_FALL else "no" for one in valid}
     learned = {one.row: one.is_learned for one in valid}
-    return _by_task({row: stays[row] if learned[row] else "not learned" for row in stays})
+    return _by_task({row: stable[row] if learned[row] else "not learned" for row in stable})
 
 
 def _by_task(values):

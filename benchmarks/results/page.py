@@ -11,7 +11,16 @@ import statistics
 
 import blocks
 
-from results import definitions, lines, means, more_steps, more_steps_page, pictures, summary
+from results import (
+    definitions,
+    depth,
+    lines,
+    means,
+    more_steps,
+    more_steps_page,
+    pictures,
+    summary,
+)
 from ut_keras.files import metrics_file
 
 _COLUMNS = (
@@ -42,6 +51,7 @@ def written(results_dir):
     texts = texts_of(every, found)
     texts["results", "summary"] = summary.table(rows)
     texts["results", "commands"] = summary.commands(rows)
+    texts["depth", "depth"] = depth.summary(every, found)
     [table] = (table for table in every if table.name == more_steps.TABLE)
     of_multiples = more_steps_page.of_learned_tasks(more_steps_page.curves(table, found))
     texts["depth", "more_steps"] = more_steps_page.summary(of_multiples)

@@ -6,7 +6,7 @@ import shutil
 
 import blocks
 import pytest
-from results import definitions, page
+from results import definitions, depth, page
 
 from tests.benchmarks.conftest import ROOT
 from tests.benchmarks.results import made_up
@@ -182,6 +182,19 @@ def test_runs_that_were_stopped_after_other_steps():
         "| task1, adaptive, seed 4: mean_error | 25.0 |  |  |\n"
         "| task1, adaptive, act_type=random, seed 2: mean_error |  | 25.0 (2.5) |  |"
     ) in text
+
+
+def test_summary_of_depth_has_scores_and_steps_of_each_model():
+    every = [definitions.load(name) for name in definitions.names()]
+    [table] = (table for table in every if table.name == "depth_addition")
+    [cell] = (cell for cell in table.cells if cell.name == "addition/act")
+    runs = [
+        line(seed, 0.2, 0.1, cell) | {"test": {"accuracy_per_sequence": x, "ponder_time": 3.5}}
+        for seed, x in ((1, 0.25), (2, 0.35))
+    ]
+    rows = depth.summary(every, made_up.lines(*runs)).splitlines()
+    assert "| `act` | 0.300 ± 0.071 | — | — | 3.50 |" in rows
+    assert "| `fixed` | — | — | — |  |" in rows
 
 
 def test_time_of_another_machine_is_named_and_not_counted():
