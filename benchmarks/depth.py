@@ -3,16 +3,18 @@
     python benchmarks/depth.py
     python benchmarks/depth.py --length=256 --hidden_size=128 --rounds=2
 
-The model is a Universal Transformer language model. The sides are:
+The model is a Universal Transformer language model. The benchmark compares these settings, which it
+calls sides:
 
 - 8 and 64 steps without recomputation;
 - 64 steps with `recompute_grad`;
 - 1,024 steps with `recurrence_backprop_steps=8`, measured in one round.
 
-Each side is a process with one thread. The sides take turns. A process builds the model and traces
-the training step. The memory of the process at this point is the "rest". The memory of a side is
-the peak of its process minus the rest. The CPU time of a side is the median over the rounds,
-without the first step. The benchmark prints ratios, each with its target.
+Each side is a process with one thread. The sides take turns. A process first builds the model and
+traces the training step. The memory of the process at this point is the "rest". The memory of a
+side is the peak of its process minus the rest. The CPU time of a side is the median over the
+rounds, without the first step. The benchmark also prints a target for each ratio, which is the
+highest ratio that it should have.
 """
 
 import argparse

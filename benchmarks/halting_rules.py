@@ -7,6 +7,7 @@ A run is given by its folder, optionally followed by a colon and hparams to chan
 evaluate the same split, in turn and in random order. "share" is the CPU time of a run divided by
 the CPU time of the first run. It is the median over the rounds. The other values are the metrics of
 the evaluation.
+
 `ponder_time` is the mean number of steps of a position. With T2T's `act_halted_state=transform`,
 all positions are computed until the last position has halted. With `copy`, only the positions that
 have not halted are computed.

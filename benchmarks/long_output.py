@@ -5,11 +5,12 @@
 
 The model has hidden size 256, filter size 1024, 4 heads, 6 layers or steps, a vocabulary of 2000
 and random weights. It decodes 2 sentences of 32 tokens with one thread. To prevent EOS, the vector
-of EOS in the tied embedding is zero. The benchmark stops with an error if a side writes fewer
-tokens than the requested length.
+of EOS in the tied embedding is zero.
 
-Each side is a process. The sides take turns of one search each. The first two searches of each
-side are not measured, because they trace the graph. The exponent says how the CPU time grows: if
+Each version of ut_keras and CTranslate2 runs in its own process, called a side. The sides take
+turns of one search each. The first two searches of each side are not measured, because they trace
+the graph. The benchmark stops with an error if a side writes fewer tokens than the requested
+length. The exponent says how the CPU time grows: if
 the output has n times as many tokens, the search takes n^exponent times as long.
 """
 

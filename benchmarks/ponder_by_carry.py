@@ -3,11 +3,12 @@
     python benchmarks/ponder_by_carry.py
     python benchmarks/ponder_by_carry.py --output_dir=runs/addition --sums=2000
 
-A column whose digits sum to nine passes on the carry that it gets. So the digit of a column depends
-on the nearest column to its right whose digits do not sum to nine. The distance is the number of
-columns by which the nearest column lies to the right. The last column needs no carry, so its
-distance is 0. The benchmark samples sums as in the dev split. For each distance, it prints a row
-with the number of columns, their mean ponder time in the encoder, and the share of correct digits.
+If the digits of a column sum to nine, the column passes on the carry that it gets. So the digit of
+a column depends on the nearest column to its right whose digits do not sum to nine. The distance of
+the carry is the number of columns between these two columns, plus one. The rightmost column gets no
+carry, so its distance is 0. The benchmark samples sums as in the dev split. For each distance, it
+prints a row with the number of columns, their mean ponder time in the encoder, and the share of
+correct digits.
 """
 
 import argparse
