@@ -134,7 +134,9 @@ def _section(table, found, tried):
             text += f"**{_BETTER[directions.pop()]}**\n\n"
         text += blocks.table(_without_empty_paper([columns, *widths])) + "\n"
     if waiting:
-        text += f"These experiments have no results yet: {'; '.join(_not_run(waiting))}.\n\n"
+        named = list(_not_run(waiting))
+        listed = f" {named[0]}." if len(named) == 1 else "\n\n- " + "\n- ".join(named)
+        text += f"These experiments have no results yet:{listed}\n\n"
     command = f"python benchmarks/results/run.py --table={table.name} --list"
     return f"{text}To print the commands: `{command}`.\n"
 

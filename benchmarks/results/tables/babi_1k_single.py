@@ -28,7 +28,7 @@ positions for its algorithmic tasks. Both changes were chosen by the validation 
 | with both | 9 % | 10 % |
 | with dropout 0.5 | 28 % | 16 % |
 
-Two of the paper's numbers are hard to explain:
+Two of the paper's results are hard to explain:
 
 - On four tasks, the paper's mean error over ten seeds is lower with 1,000 questions than with
   10,000: task 7 (0.0 and 0.3), task 8 (0.1 and 0.3), task 14 (0.1 and 1.8) and task 15 (0.3 and

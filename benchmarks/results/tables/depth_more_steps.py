@@ -1,5 +1,5 @@
-"""Every recipe trains the same small model with at most N = 4 steps, and the runner evaluates it
-with 1, 2, 4, 8 and 32 times N steps. The model has hidden size 64 and no step signals. A recipe
+"""Every recipe trains the same small model with at most N = 4 steps. The model is then evaluated
+with 1, 2, 4, 8 and 32 times N steps. It has hidden size 64 and no step signals. A recipe
 changes only the hparams in this table:
 
 | Recipe | Change |
