@@ -20,6 +20,15 @@ from ut_keras.data.reading import indexed_batches
 from ut_keras.errors import DataError
 from ut_keras.metrics import weights as weights_lib
 
+# The names and types of the variables of `Curriculum.position`.
+_POSITION_TYPES = {
+    "curriculum_length": tf.int64,
+    "curriculum_previous": tf.int64,
+    "curriculum_updates": tf.int64,
+    "curriculum_correct": tf.float64,
+    "curriculum_sequences": tf.float64,
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class CurriculumSettings:
@@ -94,8 +103,8 @@ class Curriculum:
         self._pending: list[Any] = []
         with tf.device("CPU:0"):
             self.position = {
-                f"curriculum_{name}": tf.Variable(0, dtype=dtype, trainable=False)
-                for name, dtype in _STATE.items()
+                name: tf.Variable(0, dtype=dtype, trainable=False)
+                for name, dtype in _POSITION_TYPES.items()
             }
         with strategy.scope():  # the update reads this variable in every replica
             self._longest_old = tf.Variable(
@@ -164,14 +173,19 @@ class Curriculum:
     def write(self) -> None:
         """Store the state in `position`, so that a checkpoint can contain it."""
         self._read_pending()
-        for name in _STATE:
-            self.position[f"curriculum_{name}"].assign(getattr(self, _ATTRIBUTES[name]))
+        self.position["curriculum_length"].assign(self.length)
+        self.position["curriculum_previous"].assign(self._previous)
+        self.position["curriculum_updates"].assign(self._updates)
+        self.position["curriculum_correct"].assign(self._correct)
+        self.position["curriculum_sequences"].assign(self._sequences)
 
     def read(self) -> None:
         """Continue with the state that a checkpoint has restored to `position`."""
-        for name, dtype in _STATE.items():
-            value = self.position[f"curriculum_{name}"].numpy()
-            setattr(self, _ATTRIBUTES[name], int(value) if dtype == tf.int64 else float(value))
+        self.length = int(self.position["curriculum_length"])
+        self._previous = int(self.position["curriculum_previous"])
+        self._updates = int(self.position["curriculum_updates"])
+        self._correct = float(self.position["curriculum_correct"])
+        self._sequences = float(self.position["curriculum_sequences"])
         self._pending = []
         self._longest_old.assign(self._previous)
 
@@ -180,16 +194,6 @@ class Curriculum:
             self._correct += float(correct)
             self._sequences += float(sequences)
         self._pending = []
-
-
-_STATE = {
-    "length": tf.int64,
-    "previous": tf.int64,
-    "updates": tf.int64,
-    "correct": tf.float64,
-    "sequences": tf.float64,
-}
-_ATTRIBUTES = {name: name if name == "length" else f"_{name}" for name in _STATE}
 
 
 def _row_lengths(ids):

@@ -48,6 +48,7 @@ class Epochs:
             }
         self._batches: Any = None
         self._longest: int | None = None
+        self._limited_batches: IndexedBatches | None = None  # made when they are first read
 
     @functools.cached_property
     def element_spec(self) -> Any:
@@ -60,7 +61,7 @@ class Epochs:
         first = self._make_epoch(0)
         return first if isinstance(first, IndexedBatches) else None
 
-    @functools.cached_property
+    @property
     def _indexed_batches(self):
         """The `IndexedBatches` of the examples within the length limit.
 
@@ -68,7 +69,9 @@ class Epochs:
         """
         if self._longest is None:
             return self._all_batches
-        return self._all_batches.up_to(self._longest)
+        if self._limited_batches is None:
+            self._limited_batches = self._all_batches.up_to(self._longest)
+        return self._limited_batches
 
     def limit_length(self, longest: int) -> None:
         """Skip examples that are longer than `longest` from now on.
@@ -78,7 +81,7 @@ class Epochs:
         """
         self.close()
         self._longest = longest
-        self.__dict__.pop("_indexed_batches", None)
+        self._limited_batches = None
         if self._batch:
             self._epoch += 1
             self._batch = 0
