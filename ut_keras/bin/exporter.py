@@ -70,11 +70,8 @@ def _export(args, run, search, values, directory):
     length = max(0, values["max_input_size"])
     try:
         with file_error.user_error_context(directory):
-            if args.format == "litert":
-                quantized = {**search, "quantize": args.export_quantize}
-                _write_fixed(export.export_litert, run, model, directory, length, quantized)
-            elif args.format == "onnx":
-                _write_fixed(export.export_onnx, run, model, directory, length, search)
+            if args.format in _MODEL_FILES:
+                _write_fixed(args, run, model, directory, length, search)
             elif args.format == "safetensors":
                 from ut_keras.inference import portable
 
@@ -129,22 +126,29 @@ def _check_greedy(run, values):
             )
 
 
-def _write_fixed(export, run, model, directory, length, search):
+def _write_fixed(args, run, model, directory, length, search):
     """Write a folder that contains a model of fixed length and the vocabularies.
 
     Args:
-        export: `export_litert` or `export_onnx`.
+        args: the flags, whose format is a key of `_MODEL_FILES`.
         run: the run of the model.
         model: the model.
         directory: str, the folder.
         length: int, the length of the inputs, or 0 if the model determines the length.
-        search: keyword arguments of `export`.
+        search: dict, the search options.
     """
+    from ut_keras import export
+
     with whole_file.writing_folder(directory) as written:
         record = feature_record.FeatureRecord(run.specs, run.encoders, model.target_space_id)
         feature_record.save(written, record)
-        path = os.path.join(written, _MODEL_FILES[export.__name__.removeprefix("export_")])
-        export(model, path, length or None, **search)
+        path = os.path.join(written, _MODEL_FILES[args.format])
+        if args.format == "litert":
+            export.export_litert(
+                model, path, length or None, quantize=args.export_quantize, **search
+            )
+        else:
+            export.export_onnx(model, path, length or None, **search)
 
 
 def _search_options(args, run):
