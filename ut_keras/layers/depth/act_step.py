@@ -22,7 +22,7 @@ import tensorflow as tf
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth import step_recording
 from ut_keras.layers.depth.stack import BlockOutput
-from ut_keras.layers.halting.halting import HaltingState, Step
+from ut_keras.layers.halting.halting import HaltingState, Step, TrackedEpsilon
 
 
 class ACTLoopState(NamedTuple):
@@ -104,23 +104,25 @@ def apply_step(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -
     state.set_shape(before.shape)
 
     num_earlier, output = context.num_earlier, loop_state.output
-    step_states = (_without_earlier(part, num_earlier, output) for part in (before, x, state))
-    epsilon_reads = []  # `read_epsilon` appends an entry when the rule reads `step.epsilon`
-
-    def read_epsilon():
-        epsilon_reads.append(context.epsilon)
-        return context.epsilon
-
-    limits = (context.max_steps, read_epsilon)
-    step = Step(loop_state.step, *limits, inputs.padding_mask, inputs.training, *step_states)
-    step = step._replace(limit=context.limit)
+    step = Step(
+        number=loop_state.step,
+        max_steps=context.max_steps,
+        tracked_epsilon=TrackedEpsilon(context.epsilon),
+        padding_mask=inputs.padding_mask,
+        training=inputs.training,
+        before=_without_earlier(before, num_earlier, output),
+        x=_without_earlier(x, num_earlier, output),
+        after=_without_earlier(state, num_earlier, output),
+        limit=context.limit,
+    )
     halting, update_weights = rule.halt(step, loop_state.halting)
     # T2T's rule does not read the limit, so it would not halt the positions that reach the limit.
     if context.limit is not None:
         reached = halting.n_updates >= tf.cast(context.limit, tf.float32)
         probability = tf.where(reached, 1.0, halting.halting_probability)
         halting = halting._replace(halting_probability=probability)
-    if inputs.exit_threshold is not None and not epsilon_reads and not inputs.training:
+    has_threshold = inputs.exit_threshold is not None and not inputs.training
+    if has_threshold and not step.tracked_epsilon.was_read:
         raise ValueError(
             "exit_threshold requires a halting rule whose `halt` reads `step.epsilon`. "
             f"Received: {type(rule).__name__}."
@@ -153,8 +155,7 @@ def apply_block(
     x, inputs = state, context.inputs
     if act_layer.injection is not None:
         x = act_layer.injection(state, context.initial_state)
-    signal_arguments = (context.signals, context.signal_index)
-    x = act_layer.timing(x, step, *signal_arguments, cache=context.signal_cache)
+    x = act_layer.timing(x, step, context.signals, context.signal_index, cache=context.signal_cache)
     if running is not None:
         x = tf.where(tf.expand_dims(running, -1), x, state)
         inputs = inputs._replace(running=running)

@@ -1,6 +1,5 @@
 """The interface of halting rules, and the rule of Adaptive Computation Time."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -36,12 +35,35 @@ class HaltingState(NamedTuple):
         return self.halting_probability < 1.0
 
 
+class TrackedEpsilon:
+    """The epsilon of a forward pass, with a note whether the halting rule has read it.
+
+    If the rule does not read the epsilon, `exit_threshold` has no effect. In this case,
+    `act_step.apply_step` raises an error.
+
+    Args:
+        value: float, the epsilon.
+
+    Attributes:
+        was_read: bool. Whether `read` was called.
+    """
+
+    def __init__(self, value: float) -> None:
+        self._value = value
+        self.was_read = False
+
+    def read(self) -> float:
+        """Return the epsilon, and set `was_read`."""
+        self.was_read = True
+        return self._value
+
+
 class Step(NamedTuple):
     """The information about one step that a halting rule can use."""
 
     number: tf.Tensor  # int32 scalar, the number of the step. The first step is 0.
     max_steps: int  # the largest number of steps of any position
-    read_epsilon: Callable[[], float]  # returns the epsilon. Halting rules read `epsilon` instead.
+    tracked_epsilon: TrackedEpsilon  # halting rules read `epsilon` instead
     padding_mask: tf.Tensor | None  # bool [B, S], True at real tokens
     training: bool | None
     before: tf.Tensor  # [B, S, D], the state s^{n-1}
@@ -54,7 +76,7 @@ class Step(NamedTuple):
     @property
     def epsilon(self) -> float:
         """The epsilon of this forward pass. The halting threshold is 1 - epsilon."""
-        return self.read_epsilon()
+        return self.tracked_epsilon.read()
 
     @property
     def is_last(self) -> tf.Tensor:
