@@ -248,9 +248,16 @@ class AdaptiveComputationTime(depth.Depth):
             start.state, inputs.record_attention, has_fixed_point_loss
         )
         max_steps, apply_step = context.max_steps, self._apply_step
-        recorded = step_recording.start(inputs, start.state, start.output, max_steps, start.halting)
-        records = (attention_record, step_record, auxiliary_loss_stats, fixed_point_record)
-        first = RecordingLoopState(start, *records, recorded)
+        first = RecordingLoopState(
+            start,
+            attention_record=attention_record,
+            step_record=step_record,
+            auxiliary_loss_stats=auxiliary_loss_stats,
+            fixed_point_record=fixed_point_record,
+            recorded=step_recording.start(
+                inputs, start.state, start.output, max_steps, start.halting
+            ),
+        )
         if self.backprop_steps is not None and inputs.training:
             truncation.check(self.backprop_steps, max_steps)
             first = truncation.start_of_last_steps(
@@ -306,11 +313,15 @@ class AdaptiveComputationTime(depth.Depth):
             step_record = self._record_step(step_record, step, result, context.inputs.padding_mask)
         return RecordingLoopState(
             result.loop_state,
-            depth.add_to_attention_record(loop.attention_record, step, block_output),
-            step_record,
-            stack.add_auxiliary_loss_stats(loop.auxiliary_loss_stats, block_output),
-            self._record_residual(loop, result),
-            step_recording.add(
+            attention_record=depth.add_to_attention_record(
+                loop.attention_record, step, block_output
+            ),
+            step_record=step_record,
+            auxiliary_loss_stats=stack.add_auxiliary_loss_stats(
+                loop.auxiliary_loss_stats, block_output
+            ),
+            fixed_point_record=self._record_residual(loop, result),
+            recorded=step_recording.add(
                 loop.recorded,
                 result.loop_state.step,
                 result.loop_state.state,
@@ -388,7 +399,12 @@ class AdaptiveComputationTime(depth.Depth):
         epsilon = self.halting.epsilon if threshold is None else 1.0 - threshold
         copy_halted = self.halted_state == "copy"
         return act_step.StepContext(
-            inputs, initial_state, signals, max_steps, epsilon, copy_halted=copy_halted
+            inputs=inputs,
+            initial_state=initial_state,
+            signals=signals,
+            max_steps=max_steps,
+            epsilon=epsilon,
+            copy_halted=copy_halted,
         )
 
     @property
@@ -451,8 +467,15 @@ class AdaptiveComputationTime(depth.Depth):
 
 
 def _stack_output(output, halting, attention=None, memory_attention=None, steps=None):
-    times, remainders, cost = halting.n_updates, halting.remainders, halting.ponder_cost
-    return StackOutput(output, times, remainders, attention, memory_attention, cost, steps=steps)
+    return StackOutput(
+        output,
+        ponder_times=halting.n_updates,
+        remainders=halting.remainders,
+        ponder_cost=halting.ponder_cost,
+        attention_weights=attention,
+        memory_attention_weights=memory_attention,
+        steps=steps,
+    )
 
 
 def _can_skip(state, inputs):

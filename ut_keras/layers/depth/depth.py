@@ -317,7 +317,8 @@ def stack_attention_record(
 
     An element is None if the record does not contain these weights.
     """
-    attention, memory_attention, *_ = (*(array.stack() for array in record), None, None)
+    attention = record[0].stack() if record else None
+    memory_attention = record[1].stack() if len(record) > 1 else None
     return attention, memory_attention
 
 

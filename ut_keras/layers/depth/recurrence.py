@@ -203,15 +203,21 @@ class Recurrence(depth.Depth):
         else:
             start = inputs.carried.state
             inputs = inputs._replace(carried=None)  # no sublayer reads it
+        attention_record = depth.start_attention_record(inputs.record_attention, inputs.memory)
+        step_record: tuple = ()
+        if every:
+            step_record = depth.start_step_record(state, -(-max_steps // every))
         first = RecurrenceState(
-            tf.constant(0),
-            start,
-            self.start(start, max_steps),
-            (),
-            depth.start_attention_record(inputs.record_attention, inputs.memory),
-            self.block.start_auxiliary_loss_stats(state) if training else (),
-            depth.start_step_record(state, -(-max_steps // every)) if every else (),
-            fixed_point.start(state, inputs.record_attention, has_fixed_point_loss),
+            step=tf.constant(0),
+            state=start,
+            carried=self.start(start, max_steps),
+            stores=(),
+            attention_record=attention_record,
+            auxiliary_loss_stats=self.block.start_auxiliary_loss_stats(state) if training else (),
+            step_record=step_record,
+            fixed_point_record=fixed_point.start(
+                state, inputs.record_attention, has_fixed_point_loss
+            ),
         )
         recorded = step_recording.start(inputs, start, self.finish(first), max_steps)
         first = first._replace(recorded=recorded)
@@ -229,12 +235,11 @@ class Recurrence(depth.Depth):
             recomputed=recomputed,
             example_steps=example_steps,
         )
-        weights = depth.stack_attention_record(last.attention_record)
+        attention, memory_attention = depth.stack_attention_record(last.attention_record)
         return StackOutput(
             self.finish(last),
-            None,
-            None,
-            *weights,
+            attention_weights=attention,
+            memory_attention_weights=memory_attention,
             auxiliary_loss_stats=last.auxiliary_loss_stats,
             steps=depth.stack_step_record(last.step_record),
             **fixed_point.finish(last.fixed_point_record),
@@ -294,9 +299,13 @@ class Recurrence(depth.Depth):
             example_steps: int32 [B], the number of steps of each example. An example keeps its
                 state after these steps. None: all examples take `num_steps` steps.
         """
+        # The next two functions take all tensors as arguments, because `recomputed` calls the
+        # second function again with copies of these tensors.
 
-        def take_step(loop, initial_state, signals, inputs, caches=()):
-            *layer_caches, signal_cache = caches or [None]
+        def step_with_caches(loop, initial_state, signals, inputs, caches=()):
+            """Take one step. `caches` has one cache per layer, then the cache of the signals."""
+            layer_caches = list(caches[:-1])
+            signal_cache = caches[-1] if caches else None
 
             def transform(x, step):
                 x = x if self.injection is None else self.injection(x, initial_state)
@@ -306,8 +315,8 @@ class Recurrence(depth.Depth):
             constants = Constants(transform, initial_state, inputs.padding_mask, inputs.training)
             return self.take_step(loop, constants)
 
-        def take_step_without_records(loop, initial_state, signals, inputs):
-            result = take_step(loop, initial_state, signals, inputs)
+        def step_without_weights(loop, initial_state, signals, inputs):
+            result = step_with_caches(loop, initial_state, signals, inputs)
             block_output = recompute.without_attention_weights(result.block_output, inputs)
             return result._replace(block_output=block_output)
 
@@ -317,12 +326,10 @@ class Recurrence(depth.Depth):
                 for part, layout in zip(loop.stores, layouts, strict=True)
             ]
             if recomputed is None:
-                result = take_step(loop, initial_state, signals, inputs, caches)
+                result = step_with_caches(loop, initial_state, signals, inputs, caches)
             else:
                 plain = RecurrenceState(loop.step, loop.state, loop.carried, (), ())
-                result = recomputed(
-                    take_step_without_records, plain, initial_state, signals, inputs
-                )
+                result = recomputed(step_without_weights, plain, initial_state, signals, inputs)
             state = step_recording.patch(result.state, loop.step + 1, inputs.patches)
             stats = stack.add_auxiliary_loss_stats(loop.auxiliary_loss_stats, result.block_output)
             carried, running = result.carried, None
@@ -338,15 +345,22 @@ class Recurrence(depth.Depth):
             for changed, old in zip(carried, loop.carried, strict=True):
                 changed.set_shape(old.shape)
             block_output = result.block_output
+            step_record = loop.step_record
+            if step_record:
+                step_record = self._record_step(loop, state, num_steps, example_steps)
             new = RecurrenceState(
-                loop.step + 1,
-                state,
-                carried,
-                tuple(cache.stores for cache in caches),
-                depth.add_to_attention_record(loop.attention_record, loop.step, block_output),
-                stats,
-                loop.step_record and self._record_step(loop, state, num_steps, example_steps),
-                fixed_point.add(loop.fixed_point_record, loop.step, loop.state, state, running),
+                step=loop.step + 1,
+                state=state,
+                carried=carried,
+                stores=tuple(cache.stores for cache in caches),
+                attention_record=depth.add_to_attention_record(
+                    loop.attention_record, loop.step, block_output
+                ),
+                auxiliary_loss_stats=stats,
+                step_record=step_record,
+                fixed_point_record=fixed_point.add(
+                    loop.fixed_point_record, loop.step, loop.state, state, running
+                ),
             )
             recorded = loop.recorded
             if recorded:

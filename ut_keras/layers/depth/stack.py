@@ -171,9 +171,13 @@ class LayeredDepth(depth.Depth):
         result = self.block.forward(state, inputs, self.recompute_grad and bool(inputs.training))
         record = depth.start_attention_record(inputs.record_attention, inputs.memory)
         record = depth.add_to_attention_record(record, 0, result)
-        weights = depth.stack_attention_record(record)
-        stats = result.auxiliary_loss_stats
-        return StackOutput(result.output, None, None, *weights, auxiliary_loss_stats=stats)
+        attention, memory_attention = depth.stack_attention_record(record)
+        return StackOutput(
+            result.output,
+            attention_weights=attention,
+            memory_attention_weights=memory_attention,
+            auxiliary_loss_stats=result.auxiliary_loss_stats,
+        )
 
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
