@@ -97,13 +97,16 @@ class Recomputation:
             found = [next(rest) if x.dtype.is_floating else None for x in used]
             return [None if dx is None else tf.convert_to_tensor(dx) for dx in found]
 
-        with_gradient = iter(custom_gradient.wrap(lambda *_: (outputs, gradient))(*used))
-        result = _with_tensors(call.result, with_gradient)
-        for seed in self._seeds:
-            seed.assign(next(with_gradient))
-        for loss in with_gradient:
+        with_gradient = custom_gradient.wrap(lambda *_: (outputs, gradient))(*used)
+        # The outputs are the tensors of the result, the new seeds and the losses, as in `run`.
+        num_results = len(_tensors(call.result))
+        num_before_losses = num_results + len(self._seeds)
+        new_seeds = with_gradient[num_results:num_before_losses]
+        for seed, value in zip(self._seeds, new_seeds, strict=True):
+            seed.assign(value)
+        for loss in with_gradient[num_before_losses:]:
             self._layer.add_loss(loss)
-        return result
+        return _with_tensors(call.result, with_gradient[:num_results])
 
 
 def forward(layer: state_layer.StateLayer, state: tf.Tensor, inputs: StepInputs) -> Any:

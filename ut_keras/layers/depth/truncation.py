@@ -128,10 +128,11 @@ def start_of_last_steps(
         )
         start = tf.maximum(num_steps - backprop_steps, 0) % backprop_steps
         found = [entry.read(start) for entry in entries]
-        for seed, value in zip(reversed(seeds), reversed(found), strict=False):
+        num_loop_tensors = len(_tensors(loop))
+        for seed, value in zip(seeds, found[num_loop_tensors:], strict=True):
             seed.assign(value)
-        rest = iter(found)
-        return num_steps, _map_tensors(lambda _: next(rest), last)
+        loop_tensors = iter(found[:num_loop_tensors])
+        return num_steps, _map_tensors(lambda _: next(loop_tensors), last)
 
     num_steps, last_steps = without_gradient(run)
     return start_or_constant(num_steps <= backprop_steps, loop, last_steps)
