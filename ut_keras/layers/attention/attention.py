@@ -13,7 +13,7 @@ from ut_keras import parts
 from ut_keras.hparam_schema import HParamError, TransformerHParams
 from ut_keras.layers.attention import block_attention
 from ut_keras.layers.attention import cache as cache_lib
-from ut_keras.layers.attention.attention_mask import AttentionMask
+from ut_keras.layers.attention.attention_mask import MASKED_LOGIT, AttentionMask
 from ut_keras.layers.basic import dense, from_hparams, renamed
 from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.layers.basic.layer import check_least
@@ -21,10 +21,6 @@ from ut_keras.layers.basic.signature import Shape, Widths
 from ut_keras.ops import devices, litert
 from ut_keras.ops import product as product_lib
 from ut_keras.ops import seed as seed_lib
-
-# The mask replaces logits by this number. T2T adds this number to the logits instead. A query that
-# may not attend to any key has the same weight for all keys.
-MASKED_LOGIT = -1e9
 
 
 class KeyValue(NamedTuple):

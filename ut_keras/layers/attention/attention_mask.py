@@ -5,6 +5,10 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+# A mask replaces logits by this number. T2T adds this number to the logits instead. A query that
+# may not attend to any key has the same weight for all keys.
+MASKED_LOGIT = -1e9
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AttentionMask:

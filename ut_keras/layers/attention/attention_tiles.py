@@ -8,12 +8,10 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from ut_keras.layers.attention import attention_mask
-from ut_keras.layers.attention.attention_mask import AttentionMask
+from ut_keras.layers.attention.attention_mask import MASKED_LOGIT, AttentionMask
 from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.ops.product import product
 
-# The mask replaces logits by this number, as in the module `attention`.
-MASKED_LOGIT = -1e9
 # A tile contains all examples of a batch, unless such a tile would have more weights than this
 # number. In this case, a tile contains a single example.
 _MAX_TILE = 2**21
@@ -42,6 +40,19 @@ class _Softmax(NamedTuple):
     largest: tf.Tensor  # [G, H, b, 1]
     total: tf.Tensor  # [G, H, b, 1]
     mixed: tf.Tensor  # [G, H, b, c]
+
+
+class _GradientBlocks(NamedTuple):
+    """The blocks that the gradient of every tile reads."""
+
+    query: tf.Tensor  # with additional columns, see `Tiles._query_blocks`
+    key: tf.Tensor  # with additional columns, see `Tiles._key_blocks`
+    upstream: tf.Tensor  # with the negative mean as an additional column, if `mean` is None
+    value: tf.Tensor  # with a column of ones, if `mean` is None
+    # The sum of upstream · output of each query. None: the matrix product subtracts it.
+    mean: tf.Tensor | None
+    # The normalizer L of each query. None: the matrix product subtracts it.
+    normalizer: tf.Tensor | None
 
 
 class _Blocks(NamedTuple):
@@ -91,7 +102,7 @@ class Tiles:
     ) -> None:
         self.q, self.key, self.value, self.dropout = q, key, value, dropout
         self.dtype = q.dtype
-        self.accumulator = accumulator(q.dtype)
+        self.sum_dtype = sum_dtype(q.dtype)
         self.batch, self.heads, length, _ = _shape(q)
         self.queries = _Blocks.of(length, block_size)
         self.keys = _Blocks.of(_shape(key)[2], block_size)
@@ -126,7 +137,7 @@ class Tiles:
     @property
     def folds(self) -> bool:
         """Whether the dtype is precise enough to subtract normalizers in the matrix product."""
-        return self.dtype == self.accumulator
+        return self.dtype == self.sum_dtype
 
     # Blocks.
 
@@ -197,7 +208,7 @@ class Tiles:
 
         `at` is (index of the group, index of the block of queries, index of the block of keys).
         """
-        logits = tf.cast(product(q_block, key_block, transpose=True), self.accumulator)
+        logits = tf.cast(product(q_block, key_block, transpose=True), self.sum_dtype)
         mask = self._mask(at, diagonal)
         return logits if mask is None else tf.where(mask, logits, MASKED_LOGIT)
 
@@ -250,9 +261,9 @@ class Tiles:
         )
         number = (group * self.queries.count + i) * self.keys.count + j
         keep = dropout_lib.sample_kept(shape, self.seed + tf.stack([0, number]), self.dropout.rate)
-        return tf.cast(keep, self.accumulator)
+        return tf.cast(keep, self.sum_dtype)
 
-    # Loops over tiles.
+    # The forward pass: a loop over rows, each of which is a block of queries.
 
     def forward(self) -> tuple[tf.Tensor, tf.Tensor]:
         """Return (output [B, H, T, c], normalizers L [B, H, T, 1])."""
@@ -262,148 +273,92 @@ class Tiles:
         width = self.value.shape[-1]
         rows = self.groups * self.queries.count
 
-        def attend_row(row, outputs, normalizers):
-            group, i = row // self.queries.count, row % self.queries.count
-            q_block = q_blocks[row]
-
-            def tile(j, softmax, diagonal):
-                column = group * self.keys.count + j
-                at = group, i, j
-                logits = self._logits(q_block, key_blocks[column], at, diagonal)
-                # The loop computes the softmax of the tile, because TensorFlow's softmax takes less
-                # time than an exponential function and its sum. The largest weight is e^0 / total.
-                weights = tf.nn.softmax(logits)
-                of_tile = tf.reduce_max(logits, axis=-1, keepdims=True)
-                largest = tf.maximum(softmax.largest, of_tile)
-                factor = tf.exp(softmax.largest - largest)
-                tile_factor = tf.exp(of_tile - largest)
-                tile_factor /= tf.reduce_max(weights, axis=-1, keepdims=True)
-                keep = self._keep(at)
-                kept = weights if keep is None else weights * keep
-                mixed = product(tf.cast(kept, self.dtype), value_blocks[column])
-                mixed = softmax.mixed * factor + tf.cast(mixed, self.accumulator) * tile_factor
-                total = softmax.total * factor + tile_factor
-                return _Softmax(largest, total, mixed)
-
-            shape = [self.examples, self.heads, self.queries.size]
-            zeros = tf.zeros([*shape, 1], self.accumulator)
-            softmax = _Softmax(
-                zeros + _SMALLEST, zeros, tf.zeros([*shape, width], self.accumulator)
-            )
-            end = i if self.causal else self.keys.count
-            softmax = _loop(0, end, lambda j, x: tile(j, x, False), softmax)
-            if self.causal:
-                end = tf.where(self._attends_to_all(group, i), self.keys.count, i + 1)
-                softmax = _loop(i, end, lambda j, x: tile(j, x, True), softmax)
-            mixed = softmax.mixed / softmax.total * self._scale
-            normalizer = softmax.largest + tf.math.log(softmax.total)
-            return (
-                outputs.write(row, tf.cast(mixed, self.dtype)),
-                normalizers.write(row, normalizer),
-            )
+        def write_row(row, outputs, normalizers):
+            output, normalizer = self._attend_row(row, q_blocks[row], key_blocks, value_blocks)
+            return outputs.write(row, output), normalizers.write(row, normalizer)
 
         arrays = (
             self._array(rows, self.dtype, self.queries, width),
-            self._array(rows, self.accumulator, self.queries, 1),
+            self._array(rows, self.sum_dtype, self.queries, 1),
         )
-        outputs, normalizers = _loop(0, rows, lambda row, x: attend_row(row, *x), arrays)
+        outputs, normalizers = _loop(0, rows, lambda row, x: write_row(row, *x), arrays)
         return (
             self._join(outputs.stack(), self.queries, width),
             self._join(normalizers.stack(), self.queries, 1),
         )
+
+    def _attend_row(self, row, q_block, key_blocks, value_blocks):
+        """Return the output and the normalizers of a block of queries."""
+        group, i = row // self.queries.count, row % self.queries.count
+
+        def tile(j, softmax, diagonal):
+            column = group * self.keys.count + j
+            return self._add_tile(
+                softmax, q_block, key_blocks[column], value_blocks[column], (group, i, j), diagonal
+            )
+
+        shape = [self.examples, self.heads, self.queries.size]
+        zeros = tf.zeros([*shape, 1], self.sum_dtype)
+        mixed = tf.zeros([*shape, self.value.shape[-1]], self.sum_dtype)
+        softmax = _Softmax(zeros + _SMALLEST, zeros, mixed)
+        end = i if self.causal else self.keys.count
+        softmax = _loop(0, end, lambda j, x: tile(j, x, False), softmax)
+        if self.causal:
+            end = tf.where(self._attends_to_all(group, i), self.keys.count, i + 1)
+            softmax = _loop(i, end, lambda j, x: tile(j, x, True), softmax)
+        mixed = softmax.mixed / softmax.total * self._scale
+        normalizer = softmax.largest + tf.math.log(softmax.total)
+        return tf.cast(mixed, self.dtype), normalizer
+
+    def _add_tile(self, softmax, q_block, key_block, value_block, at, diagonal):
+        """Return the `_Softmax` with one more block of keys. `at` is as in `_logits`."""
+        logits = self._logits(q_block, key_block, at, diagonal)
+        # This function computes the softmax of the tile, because TensorFlow's softmax takes less
+        # time than an exponential function and its sum. The largest weight is e^0 / total.
+        weights = tf.nn.softmax(logits)
+        of_tile = tf.reduce_max(logits, axis=-1, keepdims=True)
+        largest = tf.maximum(softmax.largest, of_tile)
+        factor = tf.exp(softmax.largest - largest)
+        tile_factor = tf.exp(of_tile - largest)
+        tile_factor /= tf.reduce_max(weights, axis=-1, keepdims=True)
+        keep = self._keep(at)
+        kept = weights if keep is None else weights * keep
+        mixed = product(tf.cast(kept, self.dtype), value_block)
+        mixed = softmax.mixed * factor + tf.cast(mixed, self.sum_dtype) * tile_factor
+        total = softmax.total * factor + tile_factor
+        return _Softmax(largest, total, mixed)
+
+    # The gradient: a loop over columns, each of which is a block of keys.
 
     def backward(
         self, output: tf.Tensor, normalizer: tf.Tensor, upstream: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Return the gradients of q, key and value."""
         self._pad_tensor()
-        normalizer = tf.identity(normalizer)
-        normalizer.set_shape([None, None, None, 1])  # its size is unknown after a `tf.cond`
-        folds_mean = self.folds and self.dropout is None
-        mean = tf.reduce_sum(
-            tf.cast(upstream, self.accumulator) * tf.cast(output, self.accumulator),
-            axis=-1,
-            keepdims=True,
-        )
-        upstream *= tf.constant(self._scale, self.dtype)
+        blocks = self._gradient_blocks(output, normalizer, upstream)
         key_width, value_width = self.key.shape[-1], self.value.shape[-1]
-        q_blocks = self._query_blocks(normalizer if self.folds else None)
-        key_blocks = self._key_blocks(self.folds)
-        value, value_blocks = self.value, None
-        if folds_mean:
-            upstream = tf.concat([upstream, -mean], axis=-1)
-            value = tf.concat([value, tf.ones_like(value[..., :1])], axis=-1)
-        upstream_blocks = self._split(upstream, self.queries)
-        value_blocks = self._split(value, self.keys)
-        mean_blocks = None if folds_mean else self._split(mean, self.queries)
-        normalizer_blocks = None if self.folds else self._split(normalizer, self.queries)
         rows = self.groups * self.queries.count
         columns = self.groups * self.keys.count
 
-        def column_of_tiles(column, q_gradients, key_gradients, value_gradients):
-            group, j = column // self.keys.count, column % self.keys.count
-            key_block, value_block = key_blocks[column], value_blocks[column]
-            key_columns = key_block[..., :key_width]
-
-            def tile(i, gradients, diagonal):
-                q_gradients, key_gradient, value_gradient = gradients
-                row, at = group * self.queries.count + i, (group, i, j)
-                q_block = q_blocks[row]
-                logits = self._logits(q_block, key_block, at, diagonal)
-                if normalizer_blocks is not None:
-                    logits -= normalizer_blocks[row]
-                weights, keep = tf.exp(logits), self._keep(at)
-                kept = weights if keep is None else weights * keep
-                up = upstream_blocks[row]
-                d_weights = tf.cast(product(up, value_block, transpose=True), self.accumulator)
-                d_logits = kept * d_weights
-                if mean_blocks is not None:
-                    d_logits -= weights * mean_blocks[row]
-                d_logits = tf.cast(d_logits, self.dtype)
-                q_gradient = tf.cast(product(d_logits, key_columns), self.accumulator)
-                q_gradients = q_gradients.write(row, q_gradients.read(row) + q_gradient)
-                key_gradient += tf.cast(
-                    product(d_logits, q_block[..., :key_width], transpose_a=True),
-                    self.accumulator,
-                )
-                value_gradient += tf.cast(
-                    product(tf.cast(kept, self.dtype), up[..., :value_width], transpose_a=True),
-                    self.accumulator,
-                )
-                return q_gradients, key_gradient, value_gradient
-
-            shape = [self.examples, self.heads, self.keys.size]
-            gradients = (
-                q_gradients,
-                tf.zeros([*shape, key_width], self.accumulator),
-                tf.zeros([*shape, value_width], self.accumulator),
-            )
-            if self.causal:
-                first = tf.minimum(j, self._first_that_attends_to_all(group))
-                gradients = _loop(first, j + 1, lambda i, x: tile(i, x, True), gradients)
-            start = j + 1 if self.causal else 0
-            q_gradients, *of_block = _loop(
-                start, self.queries.count, lambda i, x: tile(i, x, False), gradients
+        def write_column(column, q_gradients, key_gradients, value_gradients):
+            q_gradients, key_gradient, value_gradient = self._column_gradients(
+                column, blocks, q_gradients
             )
             return (
                 q_gradients,
-                *(
-                    array.write(column, tf.cast(gradient, self.dtype))
-                    for array, gradient in zip(
-                        (key_gradients, value_gradients), of_block, strict=True
-                    )
-                ),
+                key_gradients.write(column, tf.cast(key_gradient, self.dtype)),
+                value_gradients.write(column, tf.cast(value_gradient, self.dtype)),
             )
 
         shape = [rows, self.examples, self.heads, self.queries.size, key_width]
         arrays = (
-            self._array(rows, self.accumulator, self.queries, key_width).unstack(
-                tf.zeros(shape, self.accumulator)
+            self._array(rows, self.sum_dtype, self.queries, key_width).unstack(
+                tf.zeros(shape, self.sum_dtype)
             ),
             self._array(columns, self.dtype, self.keys, key_width),
             self._array(columns, self.dtype, self.keys, value_width),
         )
-        d_q, d_key, d_value = _loop(0, columns, lambda c, x: column_of_tiles(c, *x), arrays)
+        d_q, d_key, d_value = _loop(0, columns, lambda c, x: write_column(c, *x), arrays)
         d_q = tf.cast(self._join(d_q.stack(), self.queries, key_width), self.dtype)
         if self.alive is not None:
             d_q *= tf.cast(self.alive, self.dtype)[..., tf.newaxis]
@@ -412,6 +367,94 @@ class Tiles:
             self._join(d_key.stack(), self.keys, key_width),
             self._join(d_value.stack(), self.keys, value_width),
         )
+
+    def _gradient_blocks(self, output, normalizer, upstream):
+        """Return the `_GradientBlocks` for the arguments of `backward`."""
+        normalizer = tf.identity(normalizer)
+        normalizer.set_shape([None, None, None, 1])  # its size is unknown after a `tf.cond`
+        folds_mean = self.folds and self.dropout is None
+        mean = tf.reduce_sum(
+            tf.cast(upstream, self.sum_dtype) * tf.cast(output, self.sum_dtype),
+            axis=-1,
+            keepdims=True,
+        )
+        upstream *= tf.constant(self._scale, self.dtype)
+        q_blocks = self._query_blocks(normalizer if self.folds else None)
+        key_blocks = self._key_blocks(self.folds)
+        value = self.value
+        if folds_mean:
+            upstream = tf.concat([upstream, -mean], axis=-1)
+            value = tf.concat([value, tf.ones_like(value[..., :1])], axis=-1)
+        return _GradientBlocks(
+            query=q_blocks,
+            key=key_blocks,
+            upstream=self._split(upstream, self.queries),
+            value=self._split(value, self.keys),
+            mean=None if folds_mean else self._split(mean, self.queries),
+            normalizer=None if self.folds else self._split(normalizer, self.queries),
+        )
+
+    def _column_gradients(self, column, blocks, q_gradients):
+        """Return the gradients of a block of keys and of its values.
+
+        Args:
+            column: int32 scalar, the index of the block of keys.
+            blocks: `_GradientBlocks`.
+            q_gradients: TensorArray with the gradients of all blocks of queries.
+
+        Returns:
+            (`q_gradients` with the terms of these keys, gradient of the keys, gradient of the
+            values).
+        """
+        group, j = column // self.keys.count, column % self.keys.count
+        key_block, value_block = blocks.key[column], blocks.value[column]
+        key_width, value_width = self.key.shape[-1], self.value.shape[-1]
+        key_columns = key_block[..., :key_width]  # without the additional columns
+
+        def tile(i, gradients, diagonal):
+            q_gradients, key_gradient, value_gradient = gradients
+            row, at = group * self.queries.count + i, (group, i, j)
+            q_block, upstream = blocks.query[row], blocks.upstream[row]
+            logits = self._logits(q_block, key_block, at, diagonal)
+            d_weights = tf.cast(product(upstream, value_block, transpose=True), self.sum_dtype)
+            d_logits, kept = self._logit_gradients(logits, d_weights, blocks, at)
+            q_gradient = tf.cast(product(d_logits, key_columns), self.sum_dtype)
+            q_gradients = q_gradients.write(row, q_gradients.read(row) + q_gradient)
+            key_gradient += tf.cast(
+                product(d_logits, q_block[..., :key_width], transpose_a=True), self.sum_dtype
+            )
+            value_gradient += tf.cast(
+                product(kept, upstream[..., :value_width], transpose_a=True), self.sum_dtype
+            )
+            return q_gradients, key_gradient, value_gradient
+
+        shape = [self.examples, self.heads, self.keys.size]
+        gradients = (
+            q_gradients,
+            tf.zeros([*shape, key_width], self.sum_dtype),
+            tf.zeros([*shape, value_width], self.sum_dtype),
+        )
+        if self.causal:
+            first = tf.minimum(j, self._first_that_attends_to_all(group))
+            gradients = _loop(first, j + 1, lambda i, x: tile(i, x, True), gradients)
+        start = j + 1 if self.causal else 0
+        return _loop(start, self.queries.count, lambda i, x: tile(i, x, False), gradients)
+
+    def _logit_gradients(self, logits, d_weights, blocks, at):
+        """Return the gradient of the logits of a tile, and its weights after dropout.
+
+        `d_weights` is the gradient of the weights after dropout. If `blocks.mean` is None, the mean
+        is already subtracted from it.
+        """
+        row = at[0] * self.queries.count + at[1]
+        if blocks.normalizer is not None:
+            logits -= blocks.normalizer[row]
+        weights, keep = tf.exp(logits), self._keep(at)
+        kept = weights if keep is None else weights * keep
+        d_logits = kept * d_weights
+        if blocks.mean is not None:
+            d_logits -= weights * blocks.mean[row]
+        return tf.cast(d_logits, self.dtype), tf.cast(kept, self.dtype)
 
     @property
     def _scale(self):
@@ -483,7 +526,7 @@ def _shape(x):
     return [sizes[axis] if size is None else size for axis, size in enumerate(x.shape)]
 
 
-def accumulator(dtype: tf.DType) -> tf.DType:
+def sum_dtype(dtype: tf.DType) -> tf.DType:
     """Return the dtype of logits and of sums over tiles."""
     return tf.float64 if dtype == tf.float64 else tf.float32
 

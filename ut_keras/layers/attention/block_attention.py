@@ -202,7 +202,7 @@ class _Dense:
         """
         logits = tf.cast(product(self.q, self.key, transpose=True), tf.float32)
         if self.mask is not None:
-            logits = tf.where(self.mask, logits, attention_tiles.MASKED_LOGIT)
+            logits = tf.where(self.mask, logits, attention_mask.MASKED_LOGIT)
         weights = tf.nn.softmax(logits)
         kept = _empty(tf.bool)
         if self.dropout is not None:
@@ -211,7 +211,7 @@ class _Dense:
             shape = [1 if axis in self.dropout.axes else size for axis, size in enumerate(sizes)]
             kept = dropout_lib.sample_kept(shape, self.dropout.seed, self.dropout.rate)
         output = product(self._dropped(weights, kept), self.value)
-        return output, _empty(attention_tiles.accumulator(self.q.dtype)), weights, kept
+        return output, _empty(attention_tiles.sum_dtype(self.q.dtype)), weights, kept
 
     def _dropped(self, weights, kept):
         weights = tf.cast(weights, self.q.dtype)
