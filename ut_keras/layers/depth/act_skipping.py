@@ -73,30 +73,20 @@ def loop_over_running_positions(
     """
     # Every step computes only running positions, so it need not copy states of halted positions.
     shape, context = tf.shape(state), context._replace(copy_halted=False)
-    grid, all_widths = shape[:2], act_layer.block.cache_widths()
+    grid, all_widths = shape[:2], act_layer.block.cache_widths()  # grid is (B, Q)
 
     def caches_at(step, index, stores):
+        """Return the caches of all layers at a step, for the positions at `index`."""
         active, entry = cache_lib.ActiveColumns(index, grid), store_index(step)
         return [
             cache_lib.LayerCache(part, entry, cache_lib.Layout(widths, window, active))
             for part, widths in zip(stores, all_widths, strict=True)
         ]
 
-    def context_of(index, caches):
-        """Return the `StepContext` of the running positions."""
-        active, padding_mask = caches[0].layout.active, context.inputs.padding_mask
-        running_mask = None if padding_mask is None else active.gather(padding_mask)
-        initial_state = None
-        if context.initial_state is not None:
-            initial_state = tf.gather_nd(context.initial_state, index)[tf.newaxis]
-        inputs = context.inputs._replace(padding_mask=running_mask, cache=caches)
-        return context._replace(
-            inputs=inputs, initial_state=initial_state, signal_index=index[:, 1]
-        )
-
     def body(index, loop_state, results, stores):
         caches = caches_at(loop_state.step, index, stores)
-        new = act_step.apply_step(act_layer, loop_state, context_of(index, caches)).loop_state
+        running_context = _context_of_running(context, index, caches)
+        new = act_step.apply_step(act_layer, loop_state, running_context).loop_state
         is_running = new.halting.running[0]
         halted_index, halted = _select(~is_running, index, new)
         attended_index, attended = halted_index, halted
@@ -145,6 +135,7 @@ def loop_over_running_positions(
         ),
         maximum_iterations=context.max_steps,
     )
+    # A position that still runs at the end of the loop has its result in `loop_state`.
     halting, output = _write(results, index, loop_state, grid)
     output = tf.reshape(output, shape)
     output.set_shape(state.shape)
@@ -209,6 +200,23 @@ def forward_running_examples(
         maximum_iterations=context.max_steps,
     )
     return last._replace(halting=halting, output=output)
+
+
+def _context_of_running(context, index, caches):
+    """Return the `StepContext` of the running positions.
+
+    Args:
+        context: the `StepContext` of all positions.
+        index: int32 [R, 2], the pair (example, position) of each running position.
+        caches: the caches of all layers, for the running positions.
+    """
+    active, padding_mask = caches[0].layout.active, context.inputs.padding_mask
+    running_mask = None if padding_mask is None else active.gather(padding_mask)
+    initial_state = None
+    if context.initial_state is not None:
+        initial_state = tf.gather_nd(context.initial_state, index)[tf.newaxis]
+    inputs = context.inputs._replace(padding_mask=running_mask, cache=caches)
+    return context._replace(inputs=inputs, initial_state=initial_state, signal_index=index[:, 1])
 
 
 def _select(mask, index, loop_state):
