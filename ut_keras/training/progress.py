@@ -39,6 +39,16 @@ class ReadResults(NamedTuple):
     flops: float = 0.0  # the number of operations of these updates, if it is known
 
 
+class _Interval(NamedTuple):
+    """The work between two fetches."""
+
+    start: float  # the time of the earlier fetch
+    num_steps: int  # the number of updates
+    tokens: float
+    flops: float
+    input_wait_seconds: float
+
+
 @dataclasses.dataclass(eq=False)
 class Progress:
     """Collects the results of updates and shows them."""
@@ -60,10 +70,7 @@ class Progress:
 
         Call this method when training resumes after a pause.
         """
-        # Each `fetch` adds one entry of five values. The first value is the time of the previous
-        # fetch. The other values are for the time since the previous fetch: the number of updates,
-        # the number of tokens, the number of operations, and the seconds spent waiting for batches.
-        self._intervals: collections.deque = collections.deque(maxlen=_WINDOW)
+        self._intervals: collections.deque[_Interval] = collections.deque(maxlen=_WINDOW)
         self._last_fetch_time: float | None = None
         self._input_wait_seconds = 0.0
 
@@ -129,12 +136,12 @@ class Progress:
         if self._last_fetch_time is not None:
             tokens = sum(values["tokens"] for _, values in found.steps)
             self._intervals.append(
-                (
-                    self._last_fetch_time,
-                    len(found.steps),
-                    tokens,
-                    found.flops,
-                    found.input_wait_seconds,
+                _Interval(
+                    start=self._last_fetch_time,
+                    num_steps=len(found.steps),
+                    tokens=tokens,
+                    flops=found.flops,
+                    input_wait_seconds=found.input_wait_seconds,
                 )
             )
         self._last_fetch_time = found.time
@@ -178,15 +185,16 @@ class Progress:
         print(text, flush=True)
 
     def _speed(self):
-        if not self._intervals:
+        intervals = self._intervals
+        if not intervals or self._last_fetch_time is None:
             return {}
-        starts, steps, tokens, flops, waited = zip(*self._intervals, strict=True)
-        seconds = max(self._last_fetch_time - starts[0], 1e-9)
+        seconds = max(self._last_fetch_time - intervals[0].start, 1e-9)
+        flops = sum(interval.flops for interval in intervals)
         return {
-            "steps_per_second": sum(steps) / seconds,
-            "tokens_per_second": sum(tokens) / seconds,
-            "share_of_peak": sum(flops) / seconds / self.peak if self.peak else None,
-            "input_wait": sum(waited) / seconds,
+            "steps_per_second": sum(interval.num_steps for interval in intervals) / seconds,
+            "tokens_per_second": sum(interval.tokens for interval in intervals) / seconds,
+            "share_of_peak": flops / seconds / self.peak if self.peak else None,
+            "input_wait": sum(interval.input_wait_seconds for interval in intervals) / seconds,
         }
 
     def _bar(self, step):
