@@ -50,7 +50,8 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
     Args:
         train_steps: int or None. Number of updates in the run. The factors that end with the run
             (linear_decay, single_cycle_cos_decay) require it.
-        **fields: the hparams that a factor may read, under T2T's names. See `_FIELDS`.
+        **fields: the hparams that a factor may read, under T2T's names. See `_FIELDS`. Each of
+            them is also an attribute.
 
     Call arguments:
         step: int tensor, number of finished updates. With `recurrence_segments=M`, the schedule
@@ -74,7 +75,7 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
             )
         self.train_steps = train_steps
         self.fields = {**_FIELDS, **fields}
-        for name, value in self.fields.items():
+        for name, value in self.fields.items():  # so that a factor can read `schedule.hidden_size`
             setattr(self, name, value)
         self.factor_names = learning_rate_factors(self.learning_rate_schedule)
         for name in self.factor_names:
@@ -185,7 +186,8 @@ def _cyclelinear10x(schedule, step):
     return (1.0 - tf.abs(position) + 0.1) * 3.0
 
 
-# The factors: functions (schedule h, step s) -> float32 scalar.
+# The factors: functions (schedule h, step s) -> float32 scalar. The attributes of the schedule are
+# the hparams.
 _FACTORS = {
     "constant": lambda h, s: tf.constant(h.learning_rate_constant, tf.float32),
     "linear_warmup": lambda h, s: tf.minimum(1.0, tf.math.divide(s, _warmup(h))),
