@@ -379,15 +379,13 @@ class Tiles:
             keepdims=True,
         )
         upstream *= tf.constant(self._scale, self.dtype)
-        q_blocks = self._query_blocks(normalizer if self.folds else None)
-        key_blocks = self._key_blocks(self.folds)
         value = self.value
         if folds_mean:
             upstream = tf.concat([upstream, -mean], axis=-1)
             value = tf.concat([value, tf.ones_like(value[..., :1])], axis=-1)
         return _GradientBlocks(
-            query=q_blocks,
-            key=key_blocks,
+            query=self._query_blocks(normalizer if self.folds else None),
+            key=self._key_blocks(self.folds),
             upstream=self._split(upstream, self.queries),
             value=self._split(value, self.keys),
             mean=None if folds_mean else self._split(mean, self.queries),
