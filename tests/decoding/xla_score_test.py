@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.models import examples
-from ut_keras.decoding import xla_score
+from ut_keras.decoding import xla_fallback, xla_score
 from ut_keras.ops import compiled, devices
 
 # Three examples of different lengths, with ids that every model of `examples` knows.
@@ -74,7 +74,7 @@ def test_auto_scores_without_xla_and_logs_one_line(gpu, monkeypatch, caplog):
     (message,) = (record.getMessage() for record in caplog.records)
     assert "no kernel for this" in message and "\n" not in message
     # The search is still compiled.
-    assert not vars(model).get("_without_xla_search")
+    assert not xla_fallback.has_failed(model, "the search")
     with pytest.raises(tf.errors.UnimplementedError, match="no kernel"):
         model.score(_FEATURES, jit_compile=True)
 

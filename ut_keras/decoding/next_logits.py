@@ -1,6 +1,7 @@
 """Creates the next-logits function of a search for a model, with or without a cache."""
 
 import logging
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -12,7 +13,8 @@ from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.ops import private_api
 
 _LOG = logging.getLogger("ut_keras")
-_WARNED = "_warned_not_cached"  # attribute of a model; True after its warning was logged
+# The models for which the warning was logged. Weak references do not keep a model in memory.
+_WARNED: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def make(
@@ -41,9 +43,9 @@ def make(
         (next_logits, cache), see `beam_search`.
     """
     reason = model.why_not_cached
-    if use_cache and reason and not vars(model).get(_WARNED):
+    if use_cache and reason and model not in _WARNED:
         _LOG.warning("Decoding recomputes the complete prefix for every token: %s.", reason)
-        vars(model)[_WARNED] = True
+        _WARNED.add(model)
     memory = None
     if model.encoder is not None:
         memory = model.project_memory(model.encode(source_features, inputs), source_features)
@@ -76,14 +78,6 @@ def _cached(
     )
     prefix = prefixes.start()
     embedding_columns = model.softmax.columns()
-
-    def next_logits(query, prefix):
-        window, prefix = prefixes.next_window(prefix, query)
-        last = tf.maximum(query.position - 1, 0)
-        tokens = tf.where(query.position > 0, query.ids[:, :, last], first)
-        state, cache = model.extend(tokens, prefix.cache, window, memory)
-        return model.logits(state, embedding_columns), prefix._replace(cache=cache)
-
     # The input of the decoder at the first position.
     first = tf.zeros([batch_size, beams], tf.int32)
     if prompt is not None:
@@ -92,6 +86,14 @@ def _cached(
         window, prefix = prefixes.prompt_window(prefix)
         _, cache = model.extend(shifted[:, :-1], prefix.cache, window, memory)
         prefix = prefix._replace(cache=cache)
+
+    def next_logits(query, prefix):
+        window, prefix = prefixes.next_window(prefix, query)
+        last = tf.maximum(query.position - 1, 0)
+        tokens = tf.where(query.position > 0, query.ids[:, :, last], first)
+        state, cache = model.extend(tokens, prefix.cache, window, memory)
+        return model.logits(state, embedding_columns), prefix._replace(cache=cache)
+
     return next_logits, prefix
 
 

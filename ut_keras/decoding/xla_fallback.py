@@ -7,6 +7,7 @@ The search (`xla_search`) and the scoring of given targets (`xla_score`) use the
 """
 
 import logging
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,9 @@ from ut_keras.decoding.options import AUTO
 from ut_keras.ops import devices, xla
 
 _LOG = logging.getLogger("ut_keras")
+# Dict from a model to the functions that XLA could not compile, such as {"the search"}. Weak
+# references do not keep a model in memory.
+_NOT_COMPILED: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 
 def is_allowed(model: DecodedModel, work: str, jit_compile: bool | str) -> bool:
@@ -29,7 +33,12 @@ def is_allowed(model: DecodedModel, work: str, jit_compile: bool | str) -> bool:
     """
     if not jit_compile or tf.config.functions_run_eagerly():
         return False
-    return jit_compile != AUTO or (devices.has_gpu() and not vars(model).get(_failed(work)))
+    return jit_compile != AUTO or (devices.has_gpu() and not has_failed(model, work))
+
+
+def has_failed(model: DecodedModel, work: str) -> bool:
+    """Return whether XLA could not compile a function of a model in an earlier call."""
+    return work in _NOT_COMPILED.get(model, ())
 
 
 def log_reason(work: str, reason: str) -> None:
@@ -71,15 +80,10 @@ def call(
     except xla.NOT_COMPILED as error:
         if jit_compile != AUTO:
             raise
-        vars(model)[_failed(work)] = True
+        _NOT_COMPILED.setdefault(model, set()).add(work)
         _LOG.warning(
             "jit_compile='auto': %s runs without XLA, because XLA cannot compile it: %s",
             work,
             xla.why_not_compiled(error),
         )
     return None
-
-
-def _failed(work):
-    """Return the name of a model's attribute that is True after XLA could not compile `work`."""
-    return f"_without_xla_{work.rpartition(' ')[2]}"

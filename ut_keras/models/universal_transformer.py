@@ -17,7 +17,6 @@ from ut_keras.models import transformer
 from ut_keras.models.output import Encoded, ModelOutput
 
 _LOG = logging.getLogger("ut_keras")
-_WARNED = "_warned_packed"  # attribute of a model; True after its warning was logged
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -33,6 +32,7 @@ class UniversalTransformer(transformer.Transformer):
 
     hparams_class = UniversalTransformerHParams
     example_set = "universal_transformer_tiny"
+    _has_warned = False  # whether the warning about packed rows was logged
 
     def _depth(self, side):
         hp = self.hparams
@@ -42,13 +42,13 @@ class UniversalTransformer(transformer.Transformer):
 
     def _forward(self, features: Mapping[str, Any], inputs: StepInputs) -> ModelOutput:
         is_packed = any(f"{side}_position" in features for side in self.specs)
-        if is_packed and self.hparams.add_position_timing_signal and not self.__dict__.get(_WARNED):
+        if is_packed and self.hparams.add_position_timing_signal and not self._has_warned:
             _LOG.warning(
                 "In packed rows, the position signals that each step adds count from the start of "
                 "the row, as in T2T. For signals that count from the start of each example, use "
                 "add_position_timing_signal=False and pos=timing."
             )
-            self.__dict__[_WARNED] = True
+            self._has_warned = True
         return super()._forward(features, inputs)
 
     def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:
