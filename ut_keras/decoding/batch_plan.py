@@ -142,6 +142,19 @@ def split(model: DecodedModel, ids: tf.Tensor, per_example_length: bool) -> list
     ]
 
 
+def restore_order(result: Any, groups: Sequence[Group]) -> Any:
+    """Return the results for all groups of `split` in the order of the batch.
+
+    Args:
+        result: nest of tensors [B, …] and None, the results for one group after the other.
+        groups: the result of `split`.
+    """
+    if len(groups) == 1:
+        return result
+    order = np.argsort(np.concatenate([group.indices for group in groups]))
+    return tf.nest.map_structure(lambda x: None if x is None else tf.gather(x, order), result)
+
+
 # In a graph.
 
 

@@ -12,7 +12,7 @@ The search never reorders the cache. When the order of the beams changes, `query
 which beam each earlier position belonged to.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -49,6 +49,37 @@ class Decoded(NamedTuple):
     # of the position that predicted this token.
     source_steps: tf.Tensor | None = None  # float32 [B, S]
     target_steps: tf.Tensor | None = None  # float32 [B, beams, L]
+
+
+def concat(parts: Sequence[Decoded], source_length: int) -> Decoded:
+    """Concatenate the results for the parts of a batch, padded to the longest part.
+
+    Args:
+        parts: sequence of `Decoded`.
+        source_length: int. The length of `source_steps` in the result.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    length = max(part.ids.shape[2] for part in parts)
+
+    def join(tensors, width):
+        """Pad the last axis of tensors to a width and concatenate them, unless they are None."""
+        if tensors[0] is None:
+            return None
+        return tf.concat(
+            [
+                tf.pad(x, [[0, 0]] * (len(x.shape) - 1) + [[0, width - x.shape[-1]]])
+                for x in tensors
+            ],
+            axis=0,
+        )
+
+    return Decoded(
+        ids=join([part.ids for part in parts], length),
+        scores=tf.concat([part.scores for part in parts], axis=0),
+        source_steps=join([part.source_steps for part in parts], source_length),
+        target_steps=join([part.target_steps for part in parts], length),
+    )
 
 
 class Task(NamedTuple):
@@ -238,23 +269,34 @@ def untrimmed_beam_search(task: Task, beam_size: int, alpha: Any) -> tuple[Decod
         ancestors = tf.gather(state.ancestors, parents, batch_dims=1)
         return (
             BeamState(
-                state.position + 1,
-                alive_ids,
-                alive_log_probs,
-                _write_column(ancestors, state.position, parents),
-                tf.gather(all_ids, best, batch_dims=1),
-                finished_scores,
-                tf.gather(all_ended, best, batch_dims=1),
-                is_done(state.position + 1, alive_log_probs, finished_scores),
-                cache,
+                position=state.position + 1,
+                alive_ids=alive_ids,
+                alive_log_probs=alive_log_probs,
+                ancestors=_write_column(ancestors, state.position, parents),
+                finished_ids=tf.gather(all_ids, best, batch_dims=1),
+                finished_scores=finished_scores,
+                finished=tf.gather(all_ended, best, batch_dims=1),
+                done=is_done(state.position + 1, alive_log_probs, finished_scores),
+                cache=cache,
             ),
         )
 
+    (last,) = tf.while_loop(
+        lambda state: ~tf.reduce_all(state.done),
+        take_step,
+        (_start_beams(task, beam_size),),
+        maximum_iterations=task.max_length,
+    )
+    return _best_outputs(last), last.position
+
+
+def _start_beams(task, beam_size):
+    """Return the `BeamState` before the first token."""
     ids = tf.zeros([task.batch_size, beam_size, task.max_length], tf.int32)
     # The search starts with one empty hypothesis. The other beams start with probability 0, because
     # otherwise all beams would remain equal.
     log_probs = tf.constant([[0.0] + [-float("inf")] * (beam_size - 1)])
-    start = BeamState(
+    return BeamState(
         position=tf.constant(0),
         alive_ids=ids,
         alive_log_probs=tf.tile(log_probs, [task.batch_size, 1]),
@@ -265,19 +307,19 @@ def untrimmed_beam_search(task: Task, beam_size: int, alpha: Any) -> tuple[Decod
         done=task.max_output_length <= 0,
         cache=task.cache,
     )
-    (last,) = tf.while_loop(
-        lambda state: ~tf.reduce_all(state.done),
-        take_step,
-        (start,),
-        maximum_iterations=task.max_length,
-    )
+
+
+def _best_outputs(last):
+    """Return the `Decoded` of the last `BeamState`.
+
+    An example without a finished hypothesis gets its unfinished hypotheses.
+    """
     any_ended = tf.reduce_any(last.finished, axis=1, keepdims=True)
     possible = last.alive_log_probs > -float("inf")
     alive_ids = tf.where(possible[:, :, tf.newaxis], last.alive_ids, 0)
     ids = tf.where(any_ended[:, :, tf.newaxis], last.finished_ids, alive_ids)
     scores = tf.where(any_ended, last.finished_scores, last.alive_log_probs)
-    scores = tf.where(scores > -float("inf"), scores, -INFINITY)
-    return Decoded(ids, scores), last.position
+    return Decoded(ids, tf.where(scores > -float("inf"), scores, -INFINITY))
 
 
 def _best_continuations(logits, query, task, alive_log_probs, count):

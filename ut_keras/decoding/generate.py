@@ -69,11 +69,7 @@ def generate(
         )
         for number, group in enumerate(groups)
     ]
-    decoded = _concat_parts(parts, source.shape[1])
-    if len(groups) == 1:
-        return decoded
-    order = np.argsort(np.concatenate([group.indices for group in groups]))
-    return tf.nest.map_structure(lambda x: None if x is None else tf.gather(x, order), decoded)
+    return batch_plan.restore_order(beam_search.concat(parts, source.shape[1]), groups)
 
 
 def _search_under_xla(model, source_features, prefix, seed, options):
@@ -120,7 +116,8 @@ def _search_group(model, source_features, prefix, seed, options):
         # The random samples of an example depend on its index in the batch.
         decoded = search(rows, values)
     elif decoded is None:
-        decoded = _concat_parts(parallel_batch.run(search, rows, values), source.shape[1])
+        parts = parallel_batch.run(search, rows, values)
+        decoded = beam_search.concat(parts, source.shape[1])
     if options.return_steps:
         source_steps, target_steps = score.steps(model, source_features, decoded.ids, options)
         decoded = decoded._replace(source_steps=source_steps, target_steps=target_steps)
@@ -187,27 +184,6 @@ def compiled_by_xla(
         )
         searches[key] = compiled.function(run, signature, jit_compile=True)
     return searches[key]
-
-
-def _concat_parts(parts, source_length):
-    """Concatenate the `Decoded` of the parts of a batch, padded to the longest part."""
-    if len(parts) == 1:
-        return parts[0]
-    length = max(part.ids.shape[2] for part in parts)
-    lengths = beam_search.Decoded(length, None, source_length, length)
-
-    def join(field):
-        columns = [getattr(part, field) for part in parts]
-        if columns[0] is None:
-            return None
-        if width := getattr(lengths, field):
-            columns = [
-                tf.pad(x, [[0, 0]] * (x.shape.rank - 1) + [[0, width - x.shape[-1]]])
-                for x in columns
-            ]
-        return tf.concat(columns, axis=0)
-
-    return beam_search.Decoded(*(join(field) for field in beam_search.Decoded._fields))
 
 
 def graph_options(options: Options) -> Options:

@@ -7,10 +7,9 @@ consists of the most likely token at each position, up to the first EOS.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from ut_keras.decoding import batch_plan, parallel_batch, traces
+from ut_keras.decoding import batch_plan, beam_search, parallel_batch, traces
 from ut_keras.decoding.beam_search import EOS, Decoded
 from ut_keras.decoding.decoded_model import DecodedModel
 from ut_keras.decoding.options import Options
@@ -51,18 +50,9 @@ def generate(model: DecodedModel, features: Mapping[str, Any], options: Options)
             model, batch_plan.require_equal_lengths(model, ids, options.per_example_length)
         )
     groups = batch_plan.split(model, ids, options.per_example_length)
-    found = [part for group in groups for part in parallel_batch.run(_compiled(model), group.ids)]
-    length = max(part.ids.shape[2] for part in found)
-    joined = Decoded(
-        tf.concat(
-            [tf.pad(p.ids, [[0, 0], [0, 0], [0, length - p.ids.shape[2]]]) for p in found], axis=0
-        ),
-        tf.concat([part.scores for part in found], axis=0),
-    )
-    if len(groups) == 1:
-        return joined
-    order = np.argsort(np.concatenate([group.indices for group in groups]))
-    return Decoded(tf.gather(joined.ids, order), tf.gather(joined.scores, order))
+    parts = [part for group in groups for part in parallel_batch.run(_compiled(model), group.ids)]
+    decoded = beam_search.concat(parts, ids.shape[1])
+    return batch_plan.restore_order(decoded, groups)
 
 
 def _compiled(model: DecodedModel) -> Callable[..., Any]:
