@@ -65,27 +65,29 @@ def from_flags(
     """
 
     def decorator(function):
-        def parsed(argv):
-            words: list[str] = []
-            args = command_line.parse(table, argv, program, about, words)
-            others = words
-            if "registry_help" in args:
-                others = import_user_package(args.t2t_usr_dir, vars(args), words)
-            if others:
-                command_line.raise_unknown(others[0], table)
-            args.package_words = words  # arguments for the flags that the package defines
-            if "registry_help" in args and args.registry_help:
-                print(registry_help())
-                return None
-            return function(args)
-
         def main(argv: Sequence[str] | None = None) -> int:
             """Run the command and return the exit code."""
-            return run(parsed, argv)
+            return run(lambda words: _call(function, table, program, about, words), argv)
 
         return main
 
     return decorator
+
+
+def _call(function, table, program, about, argv):
+    """Parse the flags, import the user's package and call a function with the flags."""
+    package_words: list[str] = []  # `parse` adds the arguments that belong to no flag of the table
+    args = command_line.parse(table, argv, program, about, package_words)
+    unknown = package_words
+    if "registry_help" in args:
+        unknown = import_user_package(args.t2t_usr_dir, vars(args), package_words)
+    if unknown:
+        command_line.raise_unknown(unknown[0], table)
+    args.package_words = package_words  # `tune` passes them to the trials of a search
+    if "registry_help" in args and args.registry_help:
+        print(registry_help())
+        return None
+    return function(args)
 
 
 def _exit_code(function, argv):

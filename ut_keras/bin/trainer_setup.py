@@ -59,34 +59,13 @@ def check(args: argparse.Namespace) -> Setup:
         UsageError, UnknownNameError, HParamError: with a one-line message.
     """
     check_names(args)
-    names = ("problem", "model", "data_dir", "output_dir")
-    if sum(not getattr(args, name) for name in names) > 1:
-        command_line.require(
-            args, *names, what="two names, as listed by --registry_help, and two folders"
-        )
-    command_line.require(args, "problem", "model", what=command_line.REGISTERED_NAME)
-    command_line.require(args, "data_dir", "output_dir", what="a folder")
-    if args.schedule in OTHER_SCHEDULES:
-        raise UsageError(
-            f"--schedule={args.schedule} is not supported: {OTHER_SCHEDULES[args.schedule]}."
-        )
-    if args.schedule not in SCHEDULES:
-        raise UsageError(
-            f"--schedule must be one of {', '.join(SCHEDULES)}. Received: {args.schedule!r}."
-        )
-    schedule = _SCHEDULE_ALIASES.get(args.schedule, args.schedule)
+    _check_required(args)
+    schedule = _schedule(args)
     problem = problems.get(args.problem)
     output_dir = args.output_dir
     record = run_json.read(output_dir)
     trains = schedule not in _EVALUATION_SCHEDULES
-    given = hparam_overrides.parse(args.hparams)
-    if args.global_batch_size is not None:
-        if "batch_size" in given:
-            raise UsageError(
-                "--hparams must not contain batch_size if --global_batch_size is given. Received: "
-                f"--global_batch_size={args.global_batch_size}, batch_size={given['batch_size']}."
-            )
-        given["batch_size"] = args.global_batch_size
+    given = _given_hparams(args)
     hp, saved = final_hparams(args.hparams_set, given, output_dir, record, trains)
     hp.check_supported(training=trains)
     problem = problem.with_hparams(hp)
@@ -112,13 +91,7 @@ def check(args: argparse.Namespace) -> Setup:
         )
     _check_same_run(args, record, output_dir, trains)
     if checkpoint_files.exists(output_dir) and saved is not None:
-        hparam_schema.check_same_architecture(saved, hp)
-        if trains and _optimizer(saved) != _optimizer(hp):
-            raise UsageError(
-                f"optimizer must be {saved.optimizer} to resume the run in {output_dir}: another "
-                "optimizer cannot use its statistics. To start a new run from the weights alone, "
-                f"use --warm_start_from. Received: {hp.optimizer}."
-            )
+        _check_fits_checkpoint(saved, hp, output_dir, trains)
     stopping = _early_stopping(args, schedule, problem)
     profile_steps, split = _profile_steps(args.profile), eval_split(args, problem)
     if trains:
@@ -142,6 +115,54 @@ def check(args: argparse.Namespace) -> Setup:
         early_stopping=stopping,
         profile_steps=profile_steps,
     )
+
+
+def _check_required(args):
+    """Raise `UsageError` if a flag is missing. With several missing flags, the error names all."""
+    names = ("problem", "model", "data_dir", "output_dir")
+    if sum(not getattr(args, name) for name in names) > 1:
+        command_line.require(
+            args, *names, what="two names, as listed by --registry_help, and two folders"
+        )
+    command_line.require(args, "problem", "model", what=command_line.REGISTERED_NAME)
+    command_line.require(args, "data_dir", "output_dir", what="a folder")
+
+
+def _schedule(args):
+    """Return the checked schedule, which is the name of a method of the trainer."""
+    if args.schedule in OTHER_SCHEDULES:
+        raise UsageError(
+            f"--schedule={args.schedule} is not supported: {OTHER_SCHEDULES[args.schedule]}."
+        )
+    if args.schedule not in SCHEDULES:
+        raise UsageError(
+            f"--schedule must be one of {', '.join(SCHEDULES)}. Received: {args.schedule!r}."
+        )
+    return _SCHEDULE_ALIASES.get(args.schedule, args.schedule)
+
+
+def _given_hparams(args):
+    """Return the hparams of --hparams and --global_batch_size, a dict from name to value."""
+    given = hparam_overrides.parse(args.hparams)
+    if args.global_batch_size is not None:
+        if "batch_size" in given:
+            raise UsageError(
+                "--hparams must not contain batch_size if --global_batch_size is given. Received: "
+                f"--global_batch_size={args.global_batch_size}, batch_size={given['batch_size']}."
+            )
+        given["batch_size"] = args.global_batch_size
+    return given
+
+
+def _check_fits_checkpoint(saved, hp, output_dir, trains):
+    """Check that a model with the hparams `hp` can use the checkpoint of the run."""
+    hparam_schema.check_same_architecture(saved, hp)
+    if trains and _optimizer(saved) != _optimizer(hp):
+        raise UsageError(
+            f"optimizer must be {saved.optimizer} to resume the run in {output_dir}: another "
+            "optimizer cannot use its statistics. To start a new run from the weights alone, "
+            f"use --warm_start_from. Received: {hp.optimizer}."
+        )
 
 
 def _optimizer(hp):
