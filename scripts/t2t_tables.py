@@ -177,7 +177,7 @@ def names_table():
     """Return the text of t2t_names.md."""
     sections = {
         "HParams sets": set_registry.SETS.unsupported(),
-        "Models": models.refused(),
+        "Models": models.unsupported(),
         "Problems": problem_registry.REGISTRY.unsupported(),
         "Schedules": flags.OTHER_SCHEDULES,
         "Commands": COMMANDS,

@@ -30,11 +30,8 @@ M = TypeVar("M", bound=type)
 # Maps a name to a class, or to "MODULE:CLASS" if the class is not imported yet.
 _CLASSES = registry.Registry("model")
 names = _CLASSES.names
-refuse, refused, why_not = (
-    _CLASSES.mark_unsupported,
-    _CLASSES.unsupported,
-    _CLASSES.unsupported_reason,
-)
+mark_unsupported = _CLASSES.mark_unsupported
+unsupported, unsupported_reason = _CLASSES.unsupported, _CLASSES.unsupported_reason
 for _name, _class in {
     "transformer": "transformer:Transformer",
     "transformer_encoder": "transformer:TransformerEncoder",
@@ -79,7 +76,7 @@ for _pattern, _reason in {
     "gene_expression_conv": "there are no problems of genes",
     "*_policy*": "there is no reinforcement learning",
 }.items():
-    refuse(_pattern, _reason)
+    mark_unsupported(_pattern, _reason)
 
 
 @overload

@@ -80,7 +80,7 @@ _NEAREST = {
 # Functions that return why a name that T2T registers is not supported. The first reason is used.
 _WHY_NOT: dict[str, tuple[Callable, ...]] = {
     "data_generators": (PROBLEMS.unsupported_reason,),
-    "models": (models.why_not, SETS.unsupported_reason),
+    "models": (models.unsupported_reason, SETS.unsupported_reason),
 }
 # Functions that a package may call and that have no effect. The flag --random_seed sets the seeds.
 _NO_OP_FUNCTIONS = ("utils.trainer_lib.set_random_seed", "utils.mlperf_log.transformer_print")

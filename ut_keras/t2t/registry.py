@@ -27,7 +27,10 @@ from ut_keras.t2t.naming import Modalities  # noqa: F401
 
 
 def _decorator_for(function):
-    """Return a decorator, with or without a name, that calls `function(name, thing)`."""
+    """Return a decorator that calls `function(name, thing)` for the decorated thing.
+
+    The decorator can be used without a name, as in T2T. The name is then that of the thing.
+    """
     return lambda given=None: registry.decorator(given or None, function)
 
 
@@ -84,7 +87,7 @@ def register_model(name: str, model_class: type) -> None:
             f"{title} consists of TensorFlow 1 layers, which are not supported. docs/t2t.md shows "
             'in the section "Models and parts of your own" how to register it as a part'
         )
-    models.refuse(name, reason)
+    models.mark_unsupported(name, reason)
 
 
 register_base_problem = register_problem
@@ -96,10 +99,10 @@ def _ignored_registration(kind, instead):
     The decorator prints a note. The rest of the package still works.
     """
 
-    def say(name, thing):
+    def print_note(name, thing):
         print(f"note: the {kind} {name} of the package cannot be selected; {instead}", flush=True)
 
-    return _decorator_for(say)
+    return _decorator_for(print_note)
 
 
 register_optimizer = _ignored_registration(
