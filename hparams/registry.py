@@ -34,7 +34,7 @@ def derived(
             hp = change(hp)
         return dataclasses.replace(hp, **fields)
 
-    make.__name__ = ""
+    make.__name__ = ""  # the sign by which `register_derived` finds the function
     return make
 
 

@@ -1,0 +1,1 @@
+"""The commands, such as ut-trainer and ut-decoder."""

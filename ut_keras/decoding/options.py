@@ -173,6 +173,7 @@ class Options:
 SPECS = {
     field.name: field.metadata["spec"] for field in dataclasses.fields(Options) if field.metadata
 }
+# The options whose annotation contains the type, such as `bool | str`.
 _FLOATS = [field.name for field in dataclasses.fields(Options) if "float" in str(field.type)]
 _BOOLS = [field.name for field in dataclasses.fields(Options) if "bool" in str(field.type)]
 # Dict from each numeric option that is an input of the graph to the dtype of the input.

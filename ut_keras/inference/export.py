@@ -36,6 +36,7 @@ from ut_keras.ops import custom_gradient, finite, xla
 from ut_keras.text.text_encoder_base import TextEncoder
 
 
+# When a process loads a SavedModel with custom gradients, it leaks memory. See `custom_gradient`.
 @custom_gradient.disabled()
 def export_saved_model(
     model: keras.Model,

@@ -299,7 +299,7 @@ class FittedModel(compiled_model.CompiledModel):
         """Evaluate one batch. Keras calls this method."""
         data = _single_outputs(data)
         if self._splits_update and not self.jit_is_auto:
-            step = functools.partial(self._test_step)
+            step = functools.partial(self._test_step)  # prevents a warning, see `compiled`
             return tf.function(step, jit_compile=True, autograph=False)(data)
         return self._test_step(data)
 

@@ -71,4 +71,5 @@ def _store_in_graph(op):
     op.graph._custom_gradients = gradients
     gradients[name] = entries[name]["type"]
     entries[name]["type"] = lambda *arguments: graph()._custom_gradients[name](*arguments)
-    weakref.finalize(op.graph, entries.pop, name, None).atexit = False
+    remove_entry = weakref.finalize(op.graph, entries.pop, name, None)
+    remove_entry.atexit = False  # at the end of the process, the registry needs no cleaning

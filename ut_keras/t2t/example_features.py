@@ -92,7 +92,7 @@ def preprocess(
         made = t2t.preprocess_example(example, mode, hparams)
         for name in {*known} & example.keys() - example.read - {*names}:
             note_unused(name)
-        if problem.TruncationCalls.number == calls:
+        if problem.TruncationCalls.number == calls:  # the package has not called the function
             _note_untruncated(t2t.name, hparams)
         return {**made} if made is example else made
 
@@ -120,7 +120,7 @@ def preprocess(
         }
 
     specs = {name: tf.TensorSpec([1], tf.int32) if name in fixed else ragged for name in names}
-    calls = problem.TruncationCalls.number
+    calls = problem.TruncationCalls.number  # every call of `preprocess_example_common` adds 1
     scope = tf.compat.v1.get_variable_scope()
     caching_device = scope.caching_device
     try:

@@ -74,6 +74,7 @@ _ARITHMETIC_OPERATORS = (
     *("radd", "rsub", "rmul", "rtruediv", "rfloordiv", "rmod", "rpow", "rand", "ror", "rmatmul"),
     *("lt", "le", "gt", "ge", "neg", "pos", "abs", "invert"),
 )
+# Python looks up the methods of operators in the class and does not call `__getattr__` for them.
 for _names, _method in (
     (_RAISING_OPERATORS, Absent._raise_missing),
     (_ARITHMETIC_OPERATORS, Absent.__call__),

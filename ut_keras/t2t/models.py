@@ -25,7 +25,8 @@ class T2TModel:
     BUILT_IN_NAME: str | None = None
 
 
-for _name in models.names():  # Transformer, LSTMSeq2seqAttention, NeuralGPU, …
+# This loop creates a class for each built-in model: Transformer, LSTMSeq2seqAttention, NeuralGPU, …
+for _name in models.names():
     _class = naming.snakecase_to_camelcase(_name).replace("Lstm", "LSTM")
     _class = _class.replace("Gpu", "GPU")
     globals()[_class] = type(_class, (T2TModel,), {"BUILT_IN_NAME": _name})

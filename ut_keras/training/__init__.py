@@ -1,0 +1,1 @@
+"""The trainer: the loop over updates, evaluations, checkpoints and several workers."""

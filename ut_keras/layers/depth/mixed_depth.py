@@ -172,7 +172,7 @@ def make(hp: UniversalTransformerHParams, side: parts.Side, recurrence: depth.De
             "steps (recurrence_supervised_every, act_type='ponder_net' or act_type='q_halt'). "
             f"Received: mix_with_transformer={mixed!r}."
         )
-    recurrence.name = "recurrence"
+    recurrence.name = "recurrence"  # instead of "depth", which is the name of the `MixedDepth`
     dtype = from_hparams.dtype_policy(hp)
 
     def make_layers(where):
