@@ -204,14 +204,19 @@ def _is_right_verb_ahead(logits, right, features):
 
 
 def _by_attractors(name, value):
-    def of(number):
-        def of_rows(logits, words, features):
-            values, counts = value(logits, words, features)
-            return values, (features["attractors"][:, 0] == number) & counts
+    """Return a dict with one `FeatureMetric` for each number of attractors."""
+    metrics = {}
+    for number in range(_MANY_ATTRACTORS):
+        value_of_number = functools.partial(_with_attractors, number, value)
+        metric = features.FeatureMetric(last_word.mean(value_of_number))
+        metrics[f"{name}/attractors_{number}"] = metric
+    return metrics
 
-        return features.FeatureMetric(last_word.mean(of_rows))
 
-    return {f"{name}/attractors_{number}": of(number) for number in range(_MANY_ATTRACTORS)}
+def _with_attractors(number, value, logits, words, features):
+    """Return the value, which counts only for examples with this number of attractors."""
+    values, counts = value(logits, words, features)
+    return values, (features["attractors"][:, 0] == number) & counts
 
 
 class _OtherTestSet(_Agreement):
