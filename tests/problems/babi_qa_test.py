@@ -66,7 +66,7 @@ def records(problem, tmp_path, split):
 
 def test_babi_problems_are_registered():
     names = [name for name in problems.names() if name.startswith("babi_qa_")]
-    assert len(names) == 264
+    assert len(names) == 273
     assert "babi_qa_concat_all_tasks_1k" in names
     assert "babi_qa_sentence_task20_10k" in names
     assert "babi_qa_sentence_single_task1_10k" in names
@@ -227,6 +227,25 @@ def test_permuted_stories_use_the_words_of_the_task(tmp_path):
         f"{one} got the milk . {other} went to the park . Where is {other} ?"
         for one, other in (("Mary", "John"), ("John", "Mary"))
     }
+
+
+def test_permuted_stories_exchange_no_words_that_would_contradict_the_answer(tmp_path):
+    """A pronoun agrees with the name, and an answer that is a list agrees with the story."""
+    stories = {
+        8: "1 John got the milk.\n2 John got the apple.\n3 What is John carrying?\tmilk,apple\t1 2\n",
+        11: "1 Mary went home.\n2 Then she left.\n3 John went home.\n4 Where is Mary?\thome\t1 2\n",
+        20: "1 Sumit is bored.\n2 Where will sumit go?\tgarden\t1\n",
+    }
+    for task, story in stories.items():
+        folder = tmp_path / str(task)
+        folder.mkdir()
+        write_archive(folder, tasks=[task], train=story, valid={"train": story, "valid": story})
+        problem, counts = generate(f"babi_qa_sentence_single_task{task}_1k_permuted_valid", folder)
+        assert counts["train"] == problem.copies
+        encoder = problem.feature_encoders(str(folder / "data"))["inputs"]
+        original = records(problem, folder, "dev")[0]
+        for record in records(problem, folder, "train"):
+            assert record == original, encoder.decode(record["inputs"])
 
 
 def test_only_line_feed_ends_a_line():

@@ -8,12 +8,12 @@ other change that was tried, there is at least one task that it did not improve.
 
 **Copies of the stories help.** Each model in the rows `permuted` is trained on 20 copies of each of
 the 900 stories. Each copy exchanges names, places and other similar words (`BabiQaPermuted` in
-problems/babi_qa.py). If these models replace the adaptive models on the seven tasks that were run,
-the mean error of the 20 tasks is 13.6 instead of 20.15, and 6 tasks fail instead of 11.
+problems/babi_qa.py). If these models replace the adaptive models on the 11 tasks on which the
+adaptive model has a test error above 5 %, the mean error of the 20 tasks is 6.07 instead of 20.15,
+and 4 tasks fail instead of 11.
 
-- These rows are an addition of ut_keras and not part of any mean.
-- The rows are the tasks on which the adaptive model has a test error above 5 %, so the test split
-  was read before they were chosen. Tasks 3, 6, 17 and 19 were not run.
+- These rows are an addition of ut_keras.
+- The test split was read before these 11 tasks were chosen.
 - The hparams set is that of `task16, permuted` in the table of 10k. It was chosen after a run that
   was stopped early. In this run, the validation error of task 6 fell to 3 % within 2,000 updates.
 
@@ -45,7 +45,7 @@ TABLE = Table(
     title="bAbI, 1k, single task",
     cells=(
         *babi.single("1k", dict.fromkeys(range(1, 21), 10_000), sets="_1k"),
-        *babi.permuted("1k", (2, 3, 5, 6, 7, 9, 10, 14, 16, 17, 19), 10_000),
+        *babi.permuted("1k", range(1, 21), 10_000),
     ),
     averages={
         "adaptive": "4.56 (3/20); 6.39 ± 3.22",
