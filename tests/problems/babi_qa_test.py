@@ -232,7 +232,8 @@ def test_permuted_stories_use_the_words_of_the_task(tmp_path):
 def test_permuted_stories_exchange_no_words_that_would_contradict_the_answer(tmp_path):
     """A pronoun agrees with the name, and an answer that is a list agrees with the story."""
     stories = {
-        8: "1 John got the milk.\n2 John got the apple.\n3 What is John carrying?\tmilk,apple\t1 2\n",
+        8: "1 John got the milk.\n2 John got the apple.\n"
+        "3 What is John carrying?\tmilk,apple\t1 2\n",
         11: "1 Mary went home.\n2 Then she left.\n3 John went home.\n4 Where is Mary?\thome\t1 2\n",
         20: "1 Sumit is bored.\n2 Where will sumit go?\tgarden\t1\n",
     }
