@@ -14,6 +14,7 @@ from tests.bin import small_run
 from ut_keras import problems
 from ut_keras.bin import command_line, decoder, exporter, flags, import_t2t, trainer_setup
 from ut_keras.errors import UsageError
+from ut_keras.inference import run_json
 
 _ROOT = pathlib.Path(__file__).parents[2]
 
@@ -205,6 +206,17 @@ def test_decode_hparams_without_decoding_print_a_note(tmp_path, capsys, schedule
     _check(tmp_path, f"--schedule={schedule}", "--decode_hparams=beam_size=1")
     note = f"note: --decode_hparams has no effect: --schedule={schedule} does not decode."
     assert (note in capsys.readouterr().out) == (schedule != "train_eval_and_decode")
+
+
+def test_evaluation_of_another_problem_is_noted(tmp_path, capsys):
+    """Problems such as NAME and NAME_rev have the same vocabulary."""
+    run_json.write(str(tmp_path), problem=small_run.PROBLEM, model="transformer")
+    argv = [f"--output_dir={tmp_path}", "--schedule=evaluate"]
+    _check(tmp_path, *argv)
+    assert "note: " not in capsys.readouterr().out
+    _check(tmp_path, *argv, f"--problem={small_run.PROBLEM}_rev")
+    note = f"trained on {small_run.PROBLEM} and is evaluated on {small_run.PROBLEM}_rev"
+    assert note in capsys.readouterr().out
 
 
 def test_profile_flag_gives_steps(tmp_path):

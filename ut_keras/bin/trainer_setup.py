@@ -290,6 +290,13 @@ def _final_hparams(hparams_set, given, output_dir, record, trains):
 
 def _check_same_run(args, record, output_dir, trains):
     # A run may be evaluated on another problem if the vocabularies are the same.
+    trained_on = record.get("problem")
+    if not trains and trained_on not in (None, args.problem):
+        print(
+            f"note: the run in {output_dir} was trained on {trained_on} and is evaluated on "
+            f"{args.problem}",
+            flush=True,
+        )
     for name in ("model", "problem") if trains else ("model",):
         there, here = record.get(name), getattr(args, name)
         if there is not None and there != here and checkpoint_files.exists(output_dir):
