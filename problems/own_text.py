@@ -87,7 +87,14 @@ class OwnText(text_problems.Text2TextProblem):
                 f"train.{self.extension} as the dev split"
             )
         for split in self.splits_to_generate(tmp_dir):
-            if not sum(1 for _ in self.lines(split, tmp_dir)):
+            number = returns = 0
+            for fields in self.lines(split, tmp_dir):
+                number += 1
+                returns += any("\r" in field for field in fields)
+            title = f"{self.name}, {split} split"
+            if note := text_lines.carriage_return_note(returns, title):
+                print(f"note: {note}", flush=True)
+            if not number:
                 name = split if split == "test" or self._has(tmp_dir, split) else "train"
                 raise DataError(
                     f"The {split} split must have at least one line. Received: none in "

@@ -240,6 +240,16 @@ def test_empty_file_and_empty_lines_are_decoded(run, tmp_path):
         assert (tmp_path / "out").read_text() == content
 
 
+def test_carriage_returns_inside_lines_are_noted(run, tmp_path, capsys):
+    argv = [f"--decode_from_file={tmp_path / 'source'}", f"--decode_to_file={tmp_path / 'out'}"]
+    for content, number in ((b"0 1\r\n1\r\n", 0), (b"0 1\r1 0\n1\n", 1)):
+        (tmp_path / "source").write_bytes(content)
+        run.decode(*argv, _TWO_BEAMS)
+        assert len(lines_of(tmp_path / "out")) == 2
+        printed = capsys.readouterr().out
+        assert ("source: 1 line contains carriage returns" in printed) == bool(number)
+
+
 def test_decoder_reads_problem_and_model_from_the_run(run):
     """The other tests pass no --problem or --model, so run.json must contain both names."""
     record = json.loads((run.folder / "run.json").read_text())

@@ -85,6 +85,17 @@ def test_line_ends_byte_order_mark_and_empty_lines(tmp_path):
     assert pairs(problem, tmp_path, "dev") == ["last\tone"]
 
 
+def test_carriage_returns_inside_lines_are_noted(tmp_path, capsys):
+    mixed = [*lines(0, 20), "one\teins\rtwo", "three\tdrei\r"]
+    write(tmp_path, train=mixed, dev=lines(20, 30))
+    problem, counts = generate(tmp_path)
+    assert counts == {"train": 22, "dev": 10}
+    assert "one\teins\rtwo" in pairs(problem, tmp_path, "train")
+    printed = capsys.readouterr().out
+    assert "text2text_tsv, train split: 1 line contains carriage returns" in printed
+    assert "dev split" not in printed
+
+
 def assert_data_error(pattern, tmp_path):
     with pytest.raises(DataError, match=pattern) as error:
         generate(tmp_path)

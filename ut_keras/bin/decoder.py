@@ -46,7 +46,7 @@ def main(args: command.Args) -> None:
 
 
 def _decode_file(setup):
-    lines, reference = text_lines.read(setup.source), setup.args.decode_reference
+    lines, reference = _read_lines(setup.source), setup.args.decode_reference
     references = bleu.read_pair(reference, setup.source)[0] if reference else None
     command.load_tensorflow(setup.run_dir, setup.args)
     task = setup.values["multiproblem_task_id"]
@@ -80,7 +80,7 @@ def _decode_file(setup):
 
 
 def _score_file(setup):
-    lines = text_lines.read(setup.source)
+    lines = _read_lines(setup.source)
     command.load_tensorflow(setup.run_dir, setup.args)
     sources, targets = line_encoding.pairs(setup.source, lines, setup.encoders)
     _write(setup.target, [scores[0] for scores in decode_job.score(setup, targets, sources)])
@@ -175,6 +175,13 @@ def _decode_split(setup):
 
 
 # --- Parts of the modes ---------------------------------------------------------------------------
+
+
+def _read_lines(path):
+    lines = text_lines.read(path)
+    if note := text_lines.carriage_return_note(sum("\r" in line for line in lines), path):
+        print(f"note: {note}", flush=True)
+    return lines
 
 
 def _encoded(setup, path, lines, first=1):

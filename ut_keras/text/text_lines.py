@@ -81,6 +81,21 @@ def lines(path: str) -> Iterator[str]:
             yield text
 
 
+def carriage_return_note(number: int, title: str) -> str:
+    """Return a note on lines that contain a carriage return before their end, or "".
+
+    Such lines come from files of old Macintosh programs, or from files with mixed line ends.
+
+    Args:
+        number: int, the number of these lines.
+        title: str, the name of the file or of the split.
+    """
+    if not number:
+        return ""
+    what = "line contains carriage returns" if number == 1 else "lines contain carriage returns"
+    return f"{title}: {number:,} {what}, which do not end a line; only a line feed ends a line."
+
+
 def one_line(text: str) -> str:
     """Return a text as one line: line breaks become spaces, and surrogates become "?"."""
     text = text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
