@@ -38,6 +38,11 @@ LONGEST_FILES = (
     "trainer_test.py",
 )
 
+# Most of the time in which XLA compiles for a CPU is spent on LLVM's optimizations. They make large
+# programs fast, and tests run small programs. XLA's own passes over its instructions stay the same.
+# TensorFlow reads this variable when it first compiles, also in the processes that tests start.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
 # A graph has about 10,000 Python objects, and most tests trace several graphs. With Python's
 # default threshold of 700, garbage collection takes up to a tenth of the test time.
 gc.set_threshold(20_000, 10, 10)
