@@ -63,6 +63,16 @@ class Seq2Seq(keras_model.KerasModel):
     hparams_class: type[BasicHParams] = BasicHParams
     example_set = ""  # name of a set of `hparams_class`, for messages
 
+    # Subclasses may also override the following attributes with properties. Each `why_` attribute
+    # is a reason in words, or "" if there is no reason. For example, `why_not_cached` is "" if
+    # decoding can cache earlier positions exactly.
+    why_not_cached: Any = ""  # why decoding cannot cache earlier positions exactly
+    why_source_padding_matters: Any = ""  # why padding after a source changes the output
+    why_target_padding_matters: Any = ""  # why padding after targets changes the output
+    writes_in_parallel = False  # whether a model without a decoder predicts all targets at once
+    is_recurrent = False  # whether the decoding cache is a state of fixed size
+    decoder_is_causal: Any = True  # whether a position is independent of later positions
+
     def __init__(
         self,
         hparams: BasicHParams,
@@ -166,6 +176,11 @@ class Seq2Seq(keras_model.KerasModel):
         self.built = True
 
     def _share_layers(self, like):
+        """Use the layers of `like`, instead of new ones that a subclass creates in `_make_stacks`.
+
+        The attributes of `like` that are a layer or None become attributes of this model. Keras
+        then tracks the layers in the same order as in `like`.
+        """
         named = vars(like).items()
         for layer in like.layers:  # in the order of their creation
             for name in [name for name, value in named if value is layer]:
@@ -266,19 +281,28 @@ class Seq2Seq(keras_model.KerasModel):
         Args:
             inputs: `StepInputs`. Its `patches` are a dict from "encoder" and "decoder" to patches.
         """
-        encoder_patches, decoder_patches = map((inputs.patches or {}).get, ("encoder", "decoder"))
+        patches = inputs.patches or {}
         encoded = None
         if self.encoder is not None:
-            encoded = self.encode(features, inputs._replace(patches=encoder_patches))
-        inputs = inputs._replace(patches=decoder_patches)
+            encoded = self.encode(features, inputs._replace(patches=patches.get("encoder")))
+        inputs = inputs._replace(patches=patches.get("decoder"))
         if encoded is not None and not self.has_decoder:
-            logits = self.logits(encoded.stack.output, padding_mask=encoded.padding_mask)
-            return ModelOutput(logits, encoded.stack, None, encoded.padding_mask)
+            return ModelOutput(
+                self.logits(encoded.stack.output, padding_mask=encoded.padding_mask),
+                encoder=encoded.stack,
+                decoder=None,
+                encoder_mask=encoded.padding_mask,
+            )
         memory = None if encoded is None else self.project_memory(encoded, features)
         mask = self.target_padding_mask(features)
         decoded = self.decode(features, inputs._replace(memory=memory, padding_mask=mask))
-        stack, source_mask = (None, None) if encoded is None else encoded[:2]
-        return ModelOutput(self.logits(decoded.output), stack, decoded, source_mask, mask)
+        return ModelOutput(
+            self.logits(decoded.output),
+            encoder=None if encoded is None else encoded.stack,
+            decoder=decoded,
+            encoder_mask=None if encoded is None else encoded.padding_mask,
+            decoder_mask=mask,
+        )
 
     def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:
         """Encode the "inputs". This method computes the masks of the encoder's `StepInputs`."""
@@ -602,16 +626,6 @@ class Seq2Seq(keras_model.KerasModel):
             return "an encoder without a decoder also has outputs at padding"
         is_mean = getattr(self.hparams, "class_label_pooling", "mean") == "mean"
         return "class_label_pooling=mean includes padding" if is_mean else ""
-
-    # Subclasses override these attributes, some as properties. Each `why_` attribute is a reason in
-    # words, or "" if there is no reason. For example, `why_not_cached` is "" if decoding can cache
-    # earlier positions exactly.
-    why_not_cached: Any = ""  # why decoding cannot cache earlier positions exactly
-    why_source_padding_matters: Any = ""  # why padding after a source changes the output
-    why_target_padding_matters: Any = ""  # why padding after targets changes the output
-    writes_in_parallel = False  # whether a model without a decoder predicts all targets at once
-    is_recurrent = False  # whether the decoding cache is a state of fixed size
-    decoder_is_causal: Any = True  # whether a position is independent of later positions
 
 
 def _values(container):
