@@ -47,13 +47,13 @@ class PartRegistry(registry.Registry):
             ) from error
         takes = list(signature.parameters.values())[2:]
         any_kind = (inspect.Parameter.empty, None)
-        kinds = {of.name: type(of.default) for of in takes if of.default not in any_kind}
+        kinds = {p.name: type(p.default) for p in takes if p.default not in any_kind}
         for argument in given:
             if kinds.get(argument) is float and type(given[argument]) is int:
                 given[argument] = float(given[argument])
         try:
             signature.bind("hp", "side", **given)
-            fits = all(type(given[of]) is kind for of, kind in kinds.items() if of in given)
+            fits = all(type(given[key]) is kinds[key] for key in given if key in kinds)
         except TypeError:
             fits = False
         if not fits:

@@ -376,7 +376,9 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
                     other
                     for other, spec in known.items()
                     if any(
-                        _has_one_of(chosen, of) for by, of in spec.facts.read_if if by == decider
+                        _has_one_of(chosen, wanted)
+                        for by, wanted in spec.facts.read_if
+                        if by == decider
                     )
                 ]
                 shown = [*reads[:_SHOWN], *("…" for _ in reads[_SHOWN : _SHOWN + 1])]

@@ -89,7 +89,7 @@ def register(cls: C) -> C:
     class MyHParams(UniversalTransformerHParams):
         num_scratch_tokens: int = hparam.field(4, "[0, inf)", architecture=True)
     """
-    _CLASSES[:] = [*(of for of in _CLASSES if not is_notebook_rerun(of, cls)), cls]
+    _CLASSES[:] = [*(known for known in _CLASSES if not is_notebook_rerun(known, cls)), cls]
     return cls
 
 

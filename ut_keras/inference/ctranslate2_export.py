@@ -208,7 +208,7 @@ def _score_difference(translator, model, tolerance):
         name: np.insert(random.randint(2, spec.vocab_size, [4, 9]), 9, EOS, axis=1)
         for name, spec in sorted(model.specs.items())
     }
-    sources, targets = ([list(map(str, row)) for row in of] for of in rows.values())
+    sources, targets = ([list(map(str, row)) for row in ids] for ids in rows.values())
     targets = [row[:-1] for row in targets]  # CTranslate2 adds EOS
     scored = translator.score_batch(sources, targets, max_input_length=0)
     found = [sum(score.log_probs) for score in scored]

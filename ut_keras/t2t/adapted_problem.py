@@ -349,8 +349,8 @@ class Adapted(problem.Problem):
         if of_texts and not overridden.is_unchanged(t2t, "get_or_create_vocab"):
             self._find_encoder(data_dir)
         if not t2t.is_generate_per_split:
-            drawn = (sample for sample in samples if sample is not None)
-            read = generation.Samples(drawn, f"{self.name}, reading", self._max_cases)
+            found = (sample for sample in samples if sample is not None)
+            read = generation.Samples(found, f"{self.name}, reading", self._max_cases)
             self._pass = one_pass.OnePass(read, self._shards, data_dir, self.filename)
             self._pass.check_same()
         elif of_texts and t2t.vocab_type == text_problems.VocabType.TOKEN:
@@ -470,8 +470,8 @@ class Adapted(problem.Problem):
             return ""
         code = type(self.t2t).preprocess_example.__code__
         of_code = (code.co_code, code.co_consts, code.co_names)
-        said = repr((self._mode, self._run_hparams, *of_code))
-        return f"preprocess_example {zlib.crc32(said.encode()):08x}"
+        settings = repr((self._mode, self._run_hparams, *of_code))
+        return f"preprocess_example {zlib.crc32(settings.encode()):08x}"
 
     def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
         if not self.preprocess_needs_hparams:

@@ -284,8 +284,8 @@ class JointExampleParser:
         import tensorflow as tf
 
         rows = joined.value_rowids()
-        places = tf.ragged.range(tf.cast(joined.row_lengths(), tf.int32)).flat_values
-        part = 2 * tf.gather(task, rows) + tf.cast(places >= tf.gather(first, rows), tf.int32)
+        positions = tf.ragged.range(tf.cast(joined.row_lengths(), tf.int32)).flat_values
+        part = 2 * tf.gather(task, rows) + tf.cast(positions >= tf.gather(first, rows), tf.int32)
         counts = tf.math.bincount(part, minlength=len(self._shares), dtype=tf.float32)
         weights = tf.math.divide_no_nan(tf.constant(self._shares), counts)
         return joined.with_flat_values(tf.gather(weights, part))
@@ -295,8 +295,8 @@ def _cut(rows, most):
     """Cut the rows of a ragged tensor [n, (length)] to the lengths `most`, int [n]."""
     import tensorflow as tf
 
-    places = tf.ragged.range(tf.cast(rows.row_lengths(), tf.int32)).flat_values
-    kept = places < tf.gather(most, rows.value_rowids())
+    positions = tf.ragged.range(tf.cast(rows.row_lengths(), tf.int32)).flat_values
+    kept = positions < tf.gather(most, rows.value_rowids())
     return tf.ragged.boolean_mask(rows, rows.with_flat_values(kept))
 
 
@@ -305,8 +305,8 @@ def _metric(function, task_id, logits, targets, features):
     import tensorflow as tf
 
     is_task = tf.cast(targets == task_id, tf.float32)
-    behind = tf.cumsum(is_task, axis=1, exclusive=True)
-    return function(logits, targets, behind * (1 - is_task))
+    is_after = tf.cumsum(is_task, axis=1, exclusive=True)
+    return function(logits, targets, is_after * (1 - is_task))
 
 
 # Checks, and conversion of T2T's hparams.

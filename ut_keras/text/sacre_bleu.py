@@ -77,10 +77,10 @@ def metric(tokenize: str = "", language: str = "", lowercase: bool = False) -> "
 
 def _missing_package(tokenize, language, error):
     extra = {"ja": "ja", "ko": "ko", "ja-mecab": "ja", "ko-mecab": "ko"}.get(tokenize or language)
-    of = f"tokenizer {tokenize}" if tokenize else f"tokenizer of the target language {language}"
+    which = f"tokenizer {tokenize}" if tokenize else f"tokenizer of the target language {language}"
     needs = f"its packages: pip install 'sacrebleu[{extra}]'" if extra else "its package and file"
     message = " ".join(str(error).split())
-    return f"sacreBLEU's {of} requires {needs}. Received: {message}"
+    return f"sacreBLEU's {which} requires {needs}. Received: {message}"
 
 
 def tokenizer_warning(metric: "BLEU", references: Sequence[str]) -> str:

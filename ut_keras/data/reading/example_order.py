@@ -247,8 +247,8 @@ class MixedOrder(ExampleOrder):
 
     def _shares_over_epoch(self, number):
         """Return the shares during an epoch: float [intervals or 1, groups]."""
-        places = (np.arange(_NUM_INTERVALS) + 0.5) / _NUM_INTERVALS
-        shares = self._mixture.at((number + places) * len(self._groups))
+        midpoints = (np.arange(_NUM_INTERVALS) + 0.5) / _NUM_INTERVALS
+        shares = self._mixture.at((number + midpoints) * len(self._groups))
         return shares[:1] if np.array_equal(shares[0], shares[-1]) else shares
 
     def _has_constant_shares(self, number):
@@ -274,8 +274,8 @@ class MixedOrder(ExampleOrder):
     def _in_order(self):
         in_group = np.zeros_like(self._groups)  # the number of earlier examples of the same group
         for group in np.unique(self._groups):
-            places = np.flatnonzero(self._groups == group)
-            in_group[places] = np.arange(len(places))
+            members = np.flatnonzero(self._groups == group)
+            in_group[members] = np.arange(len(members))
         return np.lexsort((self._groups, in_group))
 
     def _shuffled(self, random, number):

@@ -173,13 +173,13 @@ class IndexedBatches:
     def _slices(self, start, stop, part):
         """Return the worker's slices of batches `start` to `stop` of all epochs."""
 
-        def slice_of(place):
-            batch, types = place // part.replicas, [tf.int64, tf.int64]
+        def slice_of(number):
+            batch, types = number // part.replicas, [tf.int64, tf.int64]
             plan = weak_call(self._plan)
             numbers, bucket = tf.numpy_function(plan, [batch], types, stateful=False)
             numbers.set_shape([None])
             bucket.set_shape([])
-            return self._rows_of(numbers, bucket, *part.slot(place % part.replicas))
+            return self._rows_of(numbers, bucket, *part.slot(number % part.replicas))
 
         return tf.data.Dataset.range(start * part.replicas, stop * part.replicas).map(
             slice_of, num_parallel_calls=tf.data.AUTOTUNE

@@ -131,12 +131,12 @@ class RecordIndex:
         starts, stops = self._offsets[numbers], self._offsets[numbers + 1]
         files = np.searchsorted(self._file_starts, starts, side="right") - 1
         sizes = stops - starts
-        places = starts - self._file_starts[files]
+        offsets = starts - self._file_starts[files]
         descriptors = [self._descriptors[file] for file in files.tolist()]
         # `pread` is used instead of a memory map. If reading fails, `pread` raises an error, but
         # access to a mapped page would end the process. Other threads can run during `pread`.
         try:
-            frames = list(map(os.pread, descriptors, sizes.tolist(), places.tolist()))
+            frames = list(map(os.pread, descriptors, sizes.tolist(), offsets.tolist()))
         except OSError as error:
             raise DataError(
                 f"A TFRecord file must be readable. Received: {error.strerror}, for one of "
@@ -148,7 +148,7 @@ class RecordIndex:
         if len(damaged):
             raise DataError(
                 "A TFRecord file must be undamaged. Received: a record with a wrong checksum, at "
-                f"byte {places[damaged[0]]} of {self.files[files[damaged[0]]]}. Remove the file "
+                f"byte {offsets[damaged[0]]} of {self.files[files[damaged[0]]]}. Remove the file "
                 "and generate the data again."
             )
         return files, records

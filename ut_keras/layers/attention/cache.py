@@ -149,9 +149,9 @@ class ActiveColumns(NamedTuple):
         example = self.index[:, 0]
         counts = tf.math.unsorted_segment_sum(tf.ones_like(example), example, self.grid[0])
         before = tf.gather(tf.cumsum(counts, exclusive=True), example)
-        place = tf.range(tf.size(example)) - before
+        column = tf.range(tf.size(example)) - before
         return ActiveColumns(
-            tf.stack([example, place], axis=1), tf.stack([self.grid[0], tf.reduce_max(counts)])
+            tf.stack([example, column], axis=1), tf.stack([self.grid[0], tf.reduce_max(counts)])
         )
 
     def scatter(self, x: tf.Tensor) -> tf.Tensor:
@@ -219,8 +219,8 @@ class Layout:
         else:
             batch = self.active.index[:, :1]
             columns = tf.gather(columns, self.active.index[:, 1:])
-        place = (batch * groups + tf.range(groups)) * size.columns + columns
-        return tf.reshape(place, [-1])
+        rows = (batch * groups + tf.range(groups)) * size.columns + columns
+        return tf.reshape(rows, [-1])
 
 
 class LayerCache:
@@ -254,19 +254,19 @@ class LayerCache:
             deeper: bool. Whether to write the same values also at all deeper steps.
         """
         store, rows_per_step = self.stores[name], self.layout.rows_per_step[name]
-        place = self.layout.row_indices[name]
+        rows = self.layout.row_indices[name]
         values = tf.reshape(values, [-1, store.shape[-1]])
         if deeper and private_api.is_compiled_by_xla():
-            place, values = self._at_all_steps(store, name, place, values)
+            rows, values = self._at_all_steps(store, name, rows, values)
         elif deeper:
             steps = tf.range(self.step, tf.shape(store)[0] // tf.maximum(rows_per_step, 1))
-            place = tf.reshape(steps[:, tf.newaxis] * rows_per_step + place, [-1])
+            rows = tf.reshape(steps[:, tf.newaxis] * rows_per_step + rows, [-1])
             values = tf.tile(values, [tf.size(steps), 1])
         else:
-            place += self.step * rows_per_step
-        self.stores[name] = write_in_place(store, place, values)
+            rows += self.step * rows_per_step
+        self.stores[name] = write_in_place(store, rows, values)
 
-    def _at_all_steps(self, store, name, place, values):
+    def _at_all_steps(self, store, name, rows, values):
         """Return rows and values for a write at this step and all deeper steps, for XLA.
 
         XLA needs to know the number of rows. So the write includes all N steps, and the values of
@@ -274,10 +274,10 @@ class LayerCache:
         """
         rows_per_step = self.layout.rows_per_step[name]
         steps = tf.range(store.shape[0] // max(rows_per_step, 1))[:, tf.newaxis]  # [N, 1]
-        place = steps * rows_per_step + place  # [N, rows]
+        rows = steps * rows_per_step + rows  # [N, rows of a step]
         is_written = (steps >= self.step)[..., tf.newaxis]
-        values = tf.where(is_written, tf.cast(values, store.dtype), tf.gather(store, place))
-        return tf.reshape(place, [-1]), tf.reshape(values, [-1, store.shape[-1]])
+        values = tf.where(is_written, tf.cast(values, store.dtype), tf.gather(store, rows))
+        return tf.reshape(rows, [-1]), tf.reshape(values, [-1, store.shape[-1]])
 
     def read(self, name: str) -> tf.Tensor:
         """Return all columns of a store at this step, [B, G, C, W].

@@ -30,7 +30,7 @@ def accepts(layer: keras.layers.Layer, *names: str) -> frozenset[str]:
     `keras.Sequential.call` passes `**kwargs` to its layers, which may not accept them.
     """
     parameters = inspect.signature(layer.call).parameters
-    takes_all = any(of.kind is inspect.Parameter.VAR_KEYWORD for of in parameters.values())
+    takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     owner = next((cls for cls in type(layer).__mro__ if "call" in vars(cls)), type(layer))
     if takes_all and owner.__module__.partition(".")[0] != "keras":
         return frozenset(names)
@@ -57,10 +57,10 @@ def check_call(name: str, layer: Any, positional: int, *keywords: str) -> None:
     try:
         signature.bind(*[None] * positional, **dict.fromkeys(keywords))
     except TypeError as error:
-        named = [of for of in signature.parameters.values() if of.kind not in _VARIABLE]
+        named = [p for p in signature.parameters.values() if p.kind not in _VARIABLE]
         count = f"{positional} positional argument{'s' if positional > 1 else ''}"
         takes = " and ".join([count, *keywords]) if keywords else count
         raise ValueError(
             f"{name} must be a layer whose `call` accepts {takes}. "
-            f"Received: {type(layer).__name__}.call({', '.join(of.name for of in named)})."
+            f"Received: {type(layer).__name__}.call({', '.join(p.name for p in named)})."
         ) from error
