@@ -182,13 +182,11 @@ def make_batches(
         check_counts(index.counts.tolist())
     make_order: Callable[..., Any] = example_order.ExampleOrder
     if groups:
-        group_of = np.repeat(np.repeat(range(len(groups)), groups), index.counts)
+        group_of_examples = np.repeat(np.repeat(range(len(groups)), groups), index.counts)
         make_order = functools.partial(
-            example_order.MixedOrder, group_of, mixture if training else None
+            example_order.MixedOrder, group_of_examples, mixture if training else None
         )
-    lengths = index.lengths.max(axis=1) if len(index.lengths) else index.lengths
-    if len(lengths) and settings.prepend_mode != "none":
-        lengths = index.lengths[:, :2].sum(axis=1) + 1  # the lengths of inputs and targets
+    lengths = _example_lengths(index, settings)
     merged = None
     if training and settings.static_shapes and settings.most_shapes and len(lengths):
         kept = (lengths >= settings.min_length) & (lengths <= longest)
@@ -219,6 +217,15 @@ def make_batches(
     to_batch = _parser(index, to_examples, padded_lengths, lengths_vary)
     seeds = _seed_of(seed, training)
     return indexed_batches.IndexedBatches(index, order, seeds, fill_to, to_batch, merged)
+
+
+def _example_lengths(index, settings):
+    """Return the length of each example, by which the examples are bucketed."""
+    if not len(index.lengths):
+        return index.lengths
+    if settings.prepend_mode != "none":
+        return index.lengths[:, :2].sum(axis=1) + 1  # inputs and targets form one sequence
+    return index.lengths.max(axis=1)
 
 
 def _seed_of(seed, training):
