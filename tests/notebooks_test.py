@@ -1,18 +1,19 @@
-"""The notebooks run unchanged from top to bottom, each in a new process."""
+"""The notebooks run unchanged from top to bottom, each in its own process."""
 
 import glob
 import json
 import os
 import re
-import subprocess
-import sys
 
 import pytest
+
+from tests import forks
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 NOTEBOOKS = sorted(glob.glob(os.path.join(ROOT, "notebooks", "*.ipynb")))
 LARGEST = 150_000  # the largest allowed size in bytes of a notebook with outputs
 
+NO_WARNINGS = "import warnings; warnings.simplefilter('ignore')"
 # This program runs the cells. Like Jupyter, it displays the value of the last expression, as a
 # picture if possible.
 RUNNER = """
@@ -69,13 +70,12 @@ def test_notebook_runs(path, tmp_path):
     """
     if "visualize" in "".join(_code(path)):
         pytest.importorskip("matplotlib", reason="its pictures need matplotlib")
-    result = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", RUNNER, path],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": ROOT, "MPLBACKEND": "agg"},
-        capture_output=True,
-        text=True,
-    )
+    runner = tmp_path / "runner.py"
+    runner.write_text(RUNNER)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    environment = {**os.environ, "PYTHONPATH": ROOT, "MPLBACKEND": "agg"}
+    result = forks.run([str(runner), path], folder, environment, prepare=NO_WARNINGS)
     assert result.returncode == 0, result.stderr[-3000:]
     assert re.search(EXPECTED[_name(path)], result.stdout), result.stdout[-3000:]
 

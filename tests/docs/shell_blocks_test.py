@@ -8,12 +8,14 @@ of all commands.
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 
 import pytest
 
+from tests import forks
 from tests.bin import small_run
 from tests.docs import code_blocks_test
 from ut_keras import problems
@@ -57,6 +59,10 @@ SHORTER = (
     (r"xla_compile\.py --keep", r"\g<0> --dtype=float32"),  # XLA compiles this type faster
     (r"input_pipeline\.py --parts", r"\g<0> --rounds=2 --pairs=1000 --batch_sizes=4096"),
 )
+# {command: first arguments of the Python process that it starts}
+_PYTHON = {"python": []} | {
+    name: ["-m", module] for name, module in code_blocks_test._scripts().items()
+}
 # The generated problems have up to 100,000 examples. In the test, the commands generate at most 200
 # per split. The puzzles of `sudoku6` alone took more than a minute.
 _SITE_CUSTOMIZE = """
@@ -99,14 +105,7 @@ def test_commands_of_page_work(page, tmp_path):
             continue
         for long, short in SHORTER:
             command = re.sub(long, short, command)
-        done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-        )
+        done = _run(command, folder, environment)
         assert done.returncode == 0, f"{page}: {command}\n{done.stdout[-2000:]}{done.stderr}"
     CHECK.get(page, lambda folder: None)(folder)
 
@@ -119,14 +118,28 @@ def test_reasons_are_needed():
     assert len(PAGES) >= 7
 
 
+def _run(command, folder, environment):
+    """Run a command like a shell. Run a Python program in a fork, which needs no imports."""
+    name, *words = shlex.split(command)
+    if name in _PYTHON and not re.search("[][|&;<>()$`*?~]", command):
+        return forks.run([*_PYTHON[name], *words], folder, environment, prepare=_SITE_CUSTOMIZE)
+    return subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+
+
 def _environment(folder):
     """Return environment variables that make the commands of ut_keras available."""
     programs = folder / "bin"
     programs.mkdir()
-    modules = {name: f" -m {module}" for name, module in code_blocks_test._scripts().items()}
-    for name, option in {"python": "", **modules}.items():
+    for name, options in _PYTHON.items():
         path = programs / name
-        path.write_text(f'#!/bin/sh\nexec "{sys.executable}"{option} "$@"\n')
+        path.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, *options])} "$@"\n')
         path.chmod(0o755)
     (folder / "site").mkdir()
     (folder / "site" / "sitecustomize.py").write_text(_SITE_CUSTOMIZE)
