@@ -5,12 +5,11 @@ The number of devices may also change in the middle of the run.
 
 import json
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+from tests import forks
 from tests.training import elastic
 from ut_keras import problems
 
@@ -27,12 +26,7 @@ def test_run_resumes_with_another_number_of_devices(tmp_path):
     problem = problems.get(elastic.PROBLEM)
     problem.generate_data(str(tmp_path), str(tmp_path), 1, num_processes=1)
     parts = ["alone,6,1", "changing,2,1", "changing,4,2", "changing,6,1"]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.training.elastic", str(tmp_path), *parts],
-        cwd=_ROOT,
-        capture_output=True,
-        text=True,
-    )
+    done = forks.run(["-m", "tests.training.elastic", str(tmp_path), *parts], folder=_ROOT)
     assert done.returncode == 0, done.stderr[-3000:]
     *lines, last = done.stdout.splitlines()
     seen = json.loads(last)
