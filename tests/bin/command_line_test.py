@@ -54,11 +54,9 @@ def test_decoder_has_the_xla_compile_of_the_trainer():
         assert command_line.parse(flags.DECODER, argv, "", "").xla_compile is value
 
 
-def test_exporter_accepts_default_of_t2t_for_xla_compile():
-    for argv in ([], ["--noxla_compile"]):
-        assert command_line.parse(flags.EXPORTER, argv, "", "").xla_compile is False
-    with pytest.raises(UsageError, match="--xla_compile is not supported"):
-        command_line.parse(flags.EXPORTER, ["--xla_compile"], "", "")
+def test_exporter_does_not_compile_by_default():
+    for argv, value in ([], False), (["--noxla_compile"], False), (["--xla_compile"], True):
+        assert command_line.parse(flags.EXPORTER, argv, "", "").xla_compile is value
 
 
 def test_parse_accepts_negative_and_empty_values():

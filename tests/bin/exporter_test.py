@@ -257,6 +257,8 @@ def test_user_errors_are_one_line(run, tmp_path, capsys):
     assert "--train_steps is not supported" in _error(capsys, *known, "--train_steps=7")
     line = _error(capsys, *known, "--decode_hparams=return_beams=True")
     assert "return_beams is only supported by ut-decoder" in line
+    line = _error(capsys, *known, "--xla_compile", "--format=onnx")
+    assert "--xla_compile requires --format=saved_model" in line
     line = _error(capsys, *known, "--decode_hparams=beam_size=9")
     assert "beam_size must be at most" in line
     assert "--export_dir" in _error(capsys, *known, "--exportdir=x")

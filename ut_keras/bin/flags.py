@@ -351,7 +351,7 @@ _RUNTIME = (
 
 
 # T2T's defaults of flags that have another default in ut_keras.
-_T2T_DEFAULTS = {"xla_compile": False, "autotune_maximize": True}
+_T2T_DEFAULTS = {"autotune_maximize": True}
 
 
 def _for_training_only(flag):
