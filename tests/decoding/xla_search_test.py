@@ -243,9 +243,17 @@ def _assert_compiled_search_is_the_same(model, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["beam", "sampling", "constraints"])
-def test_search_that_xla_compiles_inside_a_function_gives_the_same_outputs(name):
-    model = _model("adaptive")
+@pytest.mark.parametrize(
+    ("overrides", "name"),
+    [
+        ("", "beam"),
+        ("", "sampling"),
+        ("", "constraints"),
+        ("act_halted_state=copy", "beam"),
+    ],
+)
+def test_search_that_xla_compiles_inside_a_function_gives_the_same_outputs(overrides, name):
+    model = _model("adaptive", overrides)
     options = {"decode_length": 3, **OPTIONS[name]}
     prefix = options.pop("forced_prefix", None)
 

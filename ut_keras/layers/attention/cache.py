@@ -273,7 +273,9 @@ class LayerCache:
         earlier steps are the stored values.
         """
         rows_per_step = self.layout.rows_per_step[name]
-        steps = tf.range(store.shape[0] // max(rows_per_step, 1))[:, tf.newaxis]  # [N, 1]
+        # The numbers are tensors if the batch size is unknown when the search is traced.
+        num_steps = tf.shape(store)[0] // tf.maximum(rows_per_step, 1)
+        steps = tf.range(num_steps)[:, tf.newaxis]  # [N, 1]
         rows = steps * rows_per_step + rows  # [N, rows of a step]
         is_written = (steps >= self.step)[..., tf.newaxis]
         values = tf.where(is_written, tf.cast(values, store.dtype), tf.gather(store, rows))
