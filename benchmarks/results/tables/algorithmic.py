@@ -4,9 +4,9 @@ sign. Char-acc is the share of correct characters, and seq-acc is the share of c
 Decoding is greedy and ends at EOS.
 
 - `coupled` is an addition of ut_keras: corresponding positions of the input and the output have the
-  same position signal (`pos=coupled`). We specify which positions correspond. The method by which
-  training samples these signals was chosen with additional strings of up to 400 symbols. These
-  strings are in no split (see [what was tried](tried.md) and the [protocol](#protocol)).
+  same position signal (`pos=coupled`). We specify which positions correspond. Training samples
+  these signals. We chose the way of sampling by results on additional strings of up to 400 symbols.
+  These strings are in no split (see [what was tried](tried.md) and the [protocol](#protocol)).
 - The other models in the table use the paper's setting. The Transformer (on copy and reverse) and
   the Universal Transformer (on copy) decode strings of the trained lengths correctly, but no string
   of 400 symbols.

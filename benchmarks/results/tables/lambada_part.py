@@ -1,9 +1,9 @@
 """These are the columns of table 3 of the paper. The paper trains on 203 million words of novels,
 which were unavailable. Here, nine tenths of the development passages (4,382) are used for training.
 
-- The column "dev" is the last tenth of the development passages (487), which also chooses the
-  checkpoint. The columns "test" and "control" have every fifth passage of these sets (1,031 and
-  1,000).
+- The column "dev" is the last tenth of the development passages (487). The checkpoint of a run is
+  chosen by this column. The columns "test" and "control" have every fifth passage of these sets
+  (1,031 and 1,000).
 - "Perplexity" and "accuracy" describe the last word of a passage. A model of the rows `lm` predicts
   every word of a passage from the words before it. A model of the rows `rc` (reading comprehension)
   predicts only the last word, as a class.

@@ -7,10 +7,10 @@ were unavailable. Other authors have published parts of the same data with their
   known. An attractor is a noun between the subject and the verb whose number (singular or plural)
   differs from the subject's.
 
-The columns are the paper's. A score is the share of sentences in which the right form of the verb
-is more probable than the other form. As in Linzen et al. 2016, a sentence counts only if the
-vocabulary contains both forms of its verb. No test sentence has five attractors, so this column of
-the paper is missing. The test split has these sentences:
+The columns are those of the paper's table. A score is the share of sentences in which the right
+form of the verb is more probable than the other form. As in Linzen et al. 2016, a sentence counts
+only if the vocabulary contains both forms of its verb. No test sentence has five attractors, so
+this column of the paper is missing. The test split has these sentences:
 
 | Attractors | 0 | 1 | 2 | 3 | 4 | total |
 | --- | --- | --- | --- | --- | --- | --- |
