@@ -127,10 +127,10 @@ def hparams_table():
         "## Only in T2T's hparams.json",
         "",
         f"- Ignored, because they repeat the command line: {ignored}.",
-        "- Must be empty, because an hparam cannot replace a function. Otherwise an error:",
+        "- Must be empty, because an hparam cannot replace a function. A value raises an error:",
         f"  {tables}.",
-        "- From older versions of T2T 1.x. The value must select the behavior of T2T 1.15.",
-        f"  Otherwise an error: {retired}.",
+        "- From older versions of T2T 1.x. The value must select the behavior of T2T 1.15. Any other",
+        f"  value raises an error: {retired}.",
     ]
     return "\n".join(lines) + "\n"
 
