@@ -129,8 +129,8 @@ def hparams_table():
         f"- Ignored, because they repeat the command line: {ignored}.",
         "- Must be empty, because an hparam cannot replace a function. A value raises an error:",
         f"  {tables}.",
-        "- From older versions of T2T 1.x. The value must select the behavior of T2T 1.15. Any other",
-        f"  value raises an error: {retired}.",
+        "- From older versions of T2T 1.x. The value must select the behavior of T2T 1.15. Any",
+        f"  other value raises an error: {retired}.",
     ]
     return "\n".join(lines) + "\n"
 
