@@ -90,8 +90,8 @@ class Derived:
     def preprocess_key(self) -> str:
         return f"{self.name} {self._base.preprocess_key}"
 
-    # These functions of `Problem` read the features, the name and the languages of this object. The
-    # functions of the base problem, which `__getattr__` returns, would read those of the base.
+    # These functions read the features, the name and the languages of this object. Without these
+    # lines, `__getattr__` would return the functions of the base problem, which read its own.
     dataset, training_batches = Problem.dataset, Problem.training_batches
     check_scores = Problem.check_scores
 

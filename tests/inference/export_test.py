@@ -460,8 +460,9 @@ def test_compiled_export_gives_the_same_outputs(exports, loaded, name, tmp_path)
         )
     programs = {path.name.partition(".")[0] for path in (tmp_path / "dump").iterdir()}
     if name == "adaptive":
-        # The number of texts and the length are padded to powers of two. So three and four texts
-        # share a program, and so do no text and one short text. The LSTM's sources are not padded.
+        # The number of texts and the length are padded to powers of two. Three and four texts
+        # therefore share a program. An empty batch and one short text share another program. The
+        # LSTM's sources are not padded.
         assert len(programs) == 3, programs
     assert programs
 

@@ -192,7 +192,8 @@ def _check_same_model(paths):
     Folders without records are not checked.
 
     Raises:
-        UsageError: if hparams differ that change what the model computes.
+        UsageError: if the checkpoints have different values of an hparam that changes what the
+            model computes.
         DataError: if the vocabularies differ.
     """
     last = os.path.dirname(paths[-1])  # the records of this folder are copied

@@ -186,7 +186,7 @@ def _note_other_hparams(folder, hp):
     try:
         before = run_directory.read_hparams(folder, run_json.read(folder))[1]
     except HParamError as error:
-        print(f"note: --warm_start_from has weights for unknown hparams: {error}", flush=True)
+        print(f"note: the hparams of --warm_start_from cannot be compared: {error}", flush=True)
         return
     names = hparam_changes.differing_names(before, hp, inference_only=True) if before else []
     if names:

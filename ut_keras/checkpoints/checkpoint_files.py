@@ -61,7 +61,7 @@ def newest_first(directory: str) -> list[str]:
 
 
 def newest_first_of_run(directory: str) -> list[str]:
-    """Return the result of `newest_first` without leftovers of later steps.
+    """Return the paths of `newest_first`, except those of an abandoned training.
 
     If the user goes back to an earlier checkpoint, the later checkpoints remain in the folder until
     training reaches their steps again. The file `checkpoint` does not list them, because they do

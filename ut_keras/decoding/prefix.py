@@ -47,7 +47,7 @@ class PrefixCache:
     beams: int  # K
     prompt_length: Any  # number of positions before the first generated token: int32 scalar or int
     # int32 scalar, the maximum number of generated tokens. The cache has its full size from the
-    # start if this is a Python int, or if XLA compiles the search. This requires that there is no
+    # start if this is a Python int, or if XLA compiles the search. In both cases, there must be no
     # prompt.
     max_length: Any
     # The num_steps and exit_threshold of `inputs` set the depth of a forward pass.

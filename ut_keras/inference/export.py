@@ -111,7 +111,7 @@ def _module(texts, search):
 
 
 def _compile_once(generate):
-    """Run the signature `ids` with one id, so that an export that fails is not written."""
+    """Run the signature `ids` with one id, before the export is written."""
     ((spec,), _) = generate.structured_input_signature
     ids = tf.ones([size or 1 for size in spec.shape], spec.dtype)
     try:

@@ -126,7 +126,7 @@ def read(
 
 
 def checkpoint_notes(run_dir: str, checkpoint: str | None, hp: Any, features: Any) -> list[str]:
-    """Check that a checkpoint fits the run in whose model its weights are used.
+    """Check that the weights of a checkpoint fit the model of a run.
 
     A checkpoint contains neither hparams nor vocabularies. If it is in another folder than the run,
     the records of its own folder are compared with the run. Nothing is checked without records.
@@ -138,8 +138,8 @@ def checkpoint_notes(run_dir: str, checkpoint: str | None, hp: Any, features: An
         features: `FeatureRecord` of the model.
 
     Returns:
-        list with one note for each hparam that differs and does not change the weights, but changes
-        what the model computes.
+        list with one note for each hparam that differs. Such an hparam changes what the model
+        computes, but not the shapes of the weights.
 
     Raises:
         HParamError: if the weights were trained with hparams of another architecture.

@@ -31,7 +31,7 @@ def decides(model: Any, x: Any) -> bool:
         return False
     with warnings.catch_warnings():  # Keras warns if it does not support XLA for this model
         warnings.simplefilter("ignore")
-        # If Keras does not support XLA for this model, it stores False instead of True.
+        # Keras stores False instead of True if it does not support XLA for this model.
         before, model.jit_compile = model.jit_compile, True
     is_supported, model.jit_compile = model.jit_compile, before
     return is_supported

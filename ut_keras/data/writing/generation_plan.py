@@ -400,10 +400,10 @@ def side_file_notes(
 def new_side_file_notes(
     data_dir: str, filename: str, splits: Iterable[str], names: Iterable[str]
 ) -> list[str]:
-    """Return a note for each new side file without which existing data files were made.
+    """Return a note for each new side file that older data files may not fit.
 
-    An example is a folder that was copied without the vocabulary. If the raw files have changed
-    since then, the new vocabulary has other ids than the data files.
+    An example is the vocabulary of a folder that was copied without it. If the raw files have
+    changed since then, the new vocabulary has other ids than the data files.
 
     Args:
         data_dir, filename: the same as for `plan`.

@@ -47,11 +47,13 @@ class _GradientBlocks(NamedTuple):
 
     query: tf.Tensor  # with additional columns, see `Tiles._query_blocks`
     key: tf.Tensor  # with additional columns, see `Tiles._key_blocks`
-    upstream: tf.Tensor  # with the negative mean as an additional column, if `mean` is None
-    value: tf.Tensor  # with a column of ones, if `mean` is None
-    # The sum of upstream · output of each query. None: the matrix product subtracts it.
+    upstream: tf.Tensor  # if `mean` is None, its last column is the negative mean
+    value: tf.Tensor  # if `mean` is None, its last column is 1
+    # The dot product of upstream and output, for each query. If it is None, the product of
+    # `upstream` and `value` already subtracts it.
     mean: tf.Tensor | None
-    # The normalizer L of each query. None: the matrix product subtracts it.
+    # The normalizer L of each query. If it is None, the product of `query` and `key` already
+    # subtracts it.
     normalizer: tf.Tensor | None
 
 
@@ -313,8 +315,8 @@ class Tiles:
     def _add_tile(self, softmax, q_block, key_block, value_block, at, diagonal):
         """Return the `_Softmax` with one more block of keys. `at` is as in `_logits`."""
         logits = self._logits(q_block, key_block, at, diagonal)
-        # This function computes the softmax of the tile, because TensorFlow's softmax takes less
-        # time than an exponential function and its sum. The largest weight is e^0 / total.
+        # TensorFlow's softmax takes less time than an exponential function and a sum. The largest
+        # weight of the softmax is 1 / total. So the factor of the tile can be divided by it.
         weights = tf.nn.softmax(logits)
         of_tile = tf.reduce_max(logits, axis=-1, keepdims=True)
         largest = tf.maximum(softmax.largest, of_tile)

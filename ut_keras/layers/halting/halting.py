@@ -36,7 +36,7 @@ class HaltingState(NamedTuple):
 
 
 class TrackedEpsilon:
-    """The epsilon of a forward pass, with a note whether the halting rule has read it.
+    """The epsilon of a forward pass, which records whether a halting rule reads it.
 
     If the rule does not read the epsilon, `exit_threshold` has no effect. In this case,
     `act_step.apply_step` raises an error.
