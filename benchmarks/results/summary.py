@@ -83,6 +83,7 @@ HEADLINES = (
     Headline("bAbI 10k, single task†", "babi_10k_single", "*/adaptive", other=_public_single),
     Headline("bAbI 1k, joint", "babi_joint_1k", "joint/adaptive"),
     Headline("bAbI 1k, single task", "babi_1k_single", "*/adaptive"),
+    Headline("bAbI 1k, single task, with copies§", "babi_1k_single", "*/permuted"),
     Headline(
         "Copy, 40 digits to 400*", "algorithmic", "copy/coupled", _STRINGS, _OF_STRINGS, "0.35"
     ),

@@ -235,8 +235,7 @@ def test_permuted_stories_exchange_no_words_that_would_contradict_the_answer(tmp
         8: "1 John got the milk.\n2 John got the apple.\n"
         "3 What is John carrying?\tmilk,apple\t1 2\n",
         11: "1 Mary went home.\n2 Then she left.\n3 John went home.\n4 Where is Mary?\thome\t1 2\n",
-        20: "1 Sumit went to the kitchen.\n2 Sumit is bored.\n"
-        "3 Where will sumit go?\tgarden\t2\n",
+        20: "1 Sumit went to the kitchen.\n2 Sumit is bored.\n3 Where will sumit go?\tgarden\t2\n",
     }
     for task, story in stories.items():
         folder = tmp_path / str(task)
