@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.layers import layer_checks
 from ut_keras.layers.transition import separable_convolution
@@ -80,3 +81,22 @@ def test_dropout_is_applied_only_in_training():
 def test_separable_convolution_rejects_even_kernel():
     with pytest.raises(ValueError, match="kernel_size must be odd. Received: 4"):
         separable_convolution.SeparableConvolution(3, 4)
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("shape", [(0, 7, 4), (3, 0, 4), (0, 0, 4), (2, 1, 4)])
+def test_empty_inputs_have_empty_outputs(shape, traced):
+    layer = _made(causal=False)
+    x = tf.zeros(shape)
+
+    def run(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = layer(x, padding_mask=tf.ones(tf.shape(x)[:2], tf.bool), training=True)
+        return y, tape.gradient(y, [x, *layer.trainable_variables])
+
+    if traced:
+        run = tf.function(run, [tf.TensorSpec([None, None, 4])], autograph=False)
+    y, gradients = run(x)
+    assert y.shape == x.shape == gradients[0].shape
+    assert all(np.isfinite(gradient).all() for gradient in gradients)

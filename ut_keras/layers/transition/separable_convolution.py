@@ -74,15 +74,22 @@ class SeparableConvolution(dense.WithKernels):
             kernel = tf.convert_to_tensor(self.depthwise_kernel)[:, 0, :, 0]  # [reach + 1, C]
             return self.pointwise(tf.reduce_sum(inputs * tf.cast(kernel, x.dtype), axis=2))
         before = reach if self.causal else reach // 2
-        padded = tf.pad(x, [[0, 0], [before, reach - before], [0, 0]])
+        after = reach - before
         if private_api.is_compiled_by_xla():
+            padded = tf.pad(x, [[0, 0], [before, after], [0, 0]])
             return self.pointwise(
                 xla.depthwise_conv1d(padded, tf.convert_to_tensor(self.depthwise_kernel))
             )
+        # On a CPU, TensorFlow's convolution has a wrong shape or raises an error if the batch or
+        # the sequence is empty. So such inputs get one more example and position.
+        more = 0 if x.shape[:2].num_elements() else tf.cast(tf.equal(tf.size(x), 0), tf.int32)
+        padded = tf.pad(x, [[0, more], [before, after + more], [0, 0]])
         filtered = tf.nn.depthwise_conv2d(
             tf.expand_dims(padded, 2), self.depthwise_kernel, [1, 1, 1, 1], "VALID"
         )
-        return self.pointwise(tf.squeeze(filtered, 2))
+        filtered = tf.slice(tf.squeeze(filtered, 2), [0, 0, 0], tf.shape(x))
+        filtered.set_shape(x.shape)
+        return self.pointwise(filtered)
 
     def compute_output_shape(self, x_shape: Shape) -> Shape:
         return (*x_shape[:-1], self.units)
