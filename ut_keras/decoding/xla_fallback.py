@@ -24,7 +24,7 @@ _NOT_COMPILED: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDiction
 
 
 def is_allowed(model: DecodedModel, work: str, jit_compile: bool | str) -> bool:
-    """Return whether XLA may compile a function that is called outside a `tf.function`.
+    """Return whether XLA may compile a function.
 
     Args:
         model: a `DecodedModel`.
