@@ -251,3 +251,11 @@ def test_accumulation_notes_that_the_schedule_does_not_end(tmp_path, capsys, fac
         lines = [line for line in capsys.readouterr().out.splitlines() if "80 updates" in line]
         assert len(lines) == notes
         assert not notes or factor in lines[0] and "20 updates" in lines[0]
+
+
+def test_missing_text_files_leave_no_output_folder(tmp_path, capsys):
+    argv = _argv(tmp_path, "--generate_data", f"--tmp_dir={tmp_path / 'missing'}")
+    argv[0] = "--problem=text2text_tsv"
+    line = small_run.error(capsys, trainer.main, argv)
+    assert line.startswith("error: tmp_dir must contain train.tsv")
+    assert not list(tmp_path.iterdir())

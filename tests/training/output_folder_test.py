@@ -5,10 +5,26 @@ from ut_keras.files.path_lock import LockedError
 from ut_keras.training import output_folder
 
 
-def test_check_creates_an_empty_folder(tmp_path):
-    folder = tmp_path / "a" / "run"
-    output_folder.check(str(folder))
-    assert list(folder.iterdir()) == []
+def test_check_creates_no_folder(tmp_path):
+    output_folder.check(str(tmp_path / "a" / "run"))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["file", "file/run", "link"])
+def test_check_rejects_a_path_that_is_not_a_folder(tmp_path, name):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "missing")
+    with pytest.raises(UsageError, match=rf"^--output_dir must be a folder.*/{name}'"):
+        output_folder.check(str(tmp_path / name))
+
+
+def test_check_names_a_read_only_parent(tmp_path, monkeypatch):
+    def temporary_file(dir):
+        raise PermissionError(13, "Permission denied", f"{dir}/tmp1")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", temporary_file)
+    with pytest.raises(OSError, match=f"Permission denied: '{tmp_path}'"):
+        output_folder.check(str(tmp_path / "a" / "run"))
 
 
 @pytest.mark.parametrize("name", ["exp[1]", "a\\b/run"])

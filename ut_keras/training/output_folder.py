@@ -1,7 +1,7 @@
 """Checks and locks the output folder of a run.
 
-output_folder.check("run")              creates the folder and checks that a run may use it
-with output_folder.lock("run"): …       excludes all other processes
+output_folder.check("run")              checks that a run may use the folder
+with output_folder.lock("run"): …       creates the folder and excludes all other processes
 """
 
 import contextlib
@@ -28,7 +28,9 @@ _RECORDS = (
 
 
 def check(output_dir: str, allowed_record: str = "") -> None:
-    """Create the output folder if needed, and check that a run may use it.
+    """Check that a run may use the output folder.
+
+    A missing folder is not created, because the run may still end with an error. `lock` creates it.
 
     Args:
         output_dir: str.
@@ -36,9 +38,10 @@ def check(output_dir: str, allowed_record: str = "") -> None:
             into the folder. Optional.
 
     Raises:
-        UsageError: if the folder contains the results of a run but no checkpoint of this run. The
-            cases of `check_location` also raise this error.
-        OSError: if the folder is not writable.
+        UsageError: if the folder contains the results of a run but no checkpoint of this run, or
+            if the folder or one of its parents is a file. The cases of `check_location` also raise
+            this error.
+        OSError: if the folder, or the parent in which it will be created, is not writable.
     """
     results = metrics_file.path(output_dir)
     has_results = os.path.isfile(results) and os.path.getsize(results)
@@ -48,7 +51,19 @@ def check(output_dir: str, allowed_record: str = "") -> None:
             "training from the beginning would remove these results. Received: no checkpoint."
         )
     check_location(output_dir, allowed_record)
-    whole_file.check_writable(output_dir)
+    _check_writable(output_dir)
+
+
+def _check_writable(output_dir):
+    existing = os.path.abspath(output_dir)
+    while not os.path.lexists(existing):
+        existing = os.path.dirname(existing)
+    if not os.path.isdir(existing):
+        raise UsageError(
+            f"--output_dir must be a folder. Received: {output_dir!r}, but {existing!r} is not a "
+            "folder."
+        )
+    whole_file.check_writable(existing)
 
 
 def check_location(output_dir: str, allowed_record: str = "") -> None:
