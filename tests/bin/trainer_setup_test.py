@@ -253,6 +253,29 @@ def test_accumulation_notes_that_the_schedule_does_not_end(tmp_path, capsys, fac
         assert not notes or factor in lines[0] and "20 updates" in lines[0]
 
 
+@pytest.mark.parametrize("name", ["missing", "empty", "old/model.ckpt-8", "old/model.ckpt-7.index"])
+def test_warm_start_from_without_checkpoint_is_reported_first(tmp_path, capsys, name):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "model.ckpt-7.index").touch()
+    argv = _argv(tmp_path, f"--warm_start_from={tmp_path / name}", "--generate_data")
+    line = small_run.error(capsys, trainer.main, argv)
+    assert line.startswith("error: --warm_start_from must be a checkpoint") and name in line
+
+
+def test_warm_start_from_without_checkpoint_is_ignored_if_the_run_resumes(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "model.ckpt-7.index").touch()
+    _check(tmp_path, "--warm_start_from=missing")
+
+
+@pytest.mark.parametrize("name", ["old", "old/model.ckpt-7"])
+def test_warm_start_accepts_folder_and_checkpoint(tmp_path, name):
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "model.ckpt-7.index").touch()
+    _check(tmp_path, f"--warm_start_from={tmp_path / name}")
+
+
 def test_missing_text_files_leave_no_output_folder(tmp_path, capsys):
     argv = _argv(tmp_path, "--generate_data", f"--tmp_dir={tmp_path / 'missing'}")
     argv[0] = "--problem=text2text_tsv"

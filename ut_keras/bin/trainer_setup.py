@@ -95,6 +95,8 @@ def check(args: argparse.Namespace) -> Setup:
     stopping = _early_stopping(args, schedule, problem)
     profile_steps, split = _profile_steps(args.profile), eval_split(args, problem)
     if trains:
+        if args.warm_start_from and not checkpoint_files.exists(output_dir):
+            _check_warm_start(args.warm_start_from)
         output_folder.check(output_dir, "" if args.hparams_set else "hparams.json")
         before = hparams_lib.get(args.hparams_set) if args.hparams_set else saved
         for line in (*hp.ignored_notes(before), *models.unread_notes(args.model, hp, before)):
@@ -286,6 +288,19 @@ def _final_hparams(hparams_set, given, output_dir, record, trains):
         path = os.path.join(output_dir, "hparams.json")
         print(f"note: {path} overrides --hparams_set, as in T2T: {'; '.join(others)}", flush=True)
     return saved.override(given), trained
+
+
+def _check_warm_start(path):
+    found = os.path.expanduser(path)
+    if os.path.isdir(found):
+        is_checkpoint = checkpoint_files.exists(found)
+    else:
+        is_checkpoint = os.path.lexists(f"{found}.index")
+    if not is_checkpoint:
+        raise UsageError(
+            "--warm_start_from must be a checkpoint, such as RUN/model.ckpt-1000, or a folder that "
+            f"contains one. Received: {path!r}."
+        )
 
 
 def _check_same_run(args, record, output_dir, trains):
