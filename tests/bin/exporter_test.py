@@ -243,7 +243,7 @@ def test_user_errors_are_one_line(run, tmp_path, capsys):
     assert "requires the decode hparam max_input_size" in _error(capsys, *known, "--format=litert")
     how = "--decode_hparams=beam_size=1,max_input_size=9,sampling_temp=1"
     line = _error(capsys, *known, "--format=litert", how)
-    assert "Received: StatelessRandom" in line and not os.listdir(tmp_path / "served")
+    assert "Received: StatelessRandom" in line and not os.path.exists(tmp_path / "served")
     story = [f"--output_dir={pretrained.folder('babi_joint')}", f"--export_dir={tmp_path / 's'}"]
     line = _error(capsys, *story, "--decode_hparams=max_input_size=5")
     assert "not supported for stories" in line and "Received: 5." in line
@@ -263,7 +263,10 @@ def test_user_errors_are_one_line(run, tmp_path, capsys):
     assert "beam_size must be at most" in line
     assert "--export_dir" in _error(capsys, *known, "--exportdir=x")
     assert "/proc" in _error(capsys, *known[:2], "--export_dir=/proc/none")
-    assert not os.path.exists(tmp_path / "served") or os.listdir(tmp_path / "served") == []
+    (tmp_path / "file").touch()
+    line = _error(capsys, *known[:2], f"--export_dir={tmp_path}/file")
+    assert "--export_dir must be a folder" in line and f"{tmp_path}/file" in line
+    assert not os.path.exists(tmp_path / "served")
 
 
 def test_full_disk_leaves_no_export(run, tmp_path, capsys):
@@ -271,7 +274,7 @@ def test_full_disk_leaves_no_export(run, tmp_path, capsys):
     with full_disk.full_disk(1000):
         line = _error(capsys, *argv, "--decode_hparams=beam_size=1")
     assert re.fullmatch(f"error: File too large: {tmp_path}/served/\\d+", line), line
-    assert os.listdir(tmp_path / "served") == []
+    assert not os.path.exists(tmp_path / "served")
 
 
 @pytest.mark.slow

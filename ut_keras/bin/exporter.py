@@ -24,7 +24,7 @@ import time
 
 from ut_keras.bin import command, decoder_setup, flags
 from ut_keras.errors import UsageError
-from ut_keras.files import file_error, path_lock, whole_file
+from ut_keras.files import file_error, new_folder, path_lock, whole_file
 from ut_keras.hparam_schema import overrides
 from ut_keras.inference import decode_hparams, feature_record
 from ut_keras.process import extras
@@ -55,8 +55,12 @@ def main(args: command.Args) -> None:
     if args.format in _MODEL_FILES:
         _check_source_length(args.format, run, values)
     base = args.export_dir or os.path.join(run.run_dir, "export")
-    os.makedirs(base, exist_ok=True)
-    with path_lock.held(os.path.join(base, "export"), "--export_dir must be written", base):
+    if os.path.lexists(base) and not os.path.isdir(base):
+        raise UsageError(f"--export_dir must be a folder. Received: {base!r}, a file.")
+    with (
+        new_folder.made(base),
+        path_lock.held(os.path.join(base, "export"), "--export_dir must be written", base),
+    ):
         whole_file.remove_leftovers(os.path.join(base, "*"))
         _export(args, run, search, values, os.path.join(base, str(_export_number(base))))
 
