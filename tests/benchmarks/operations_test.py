@@ -31,13 +31,14 @@ def test_update_for_gpus_has_no_slow_operations(command, monkeypatch):
         form: command.operations("universal_transformer", size, "bfloat16", form)
         for form in ("cpu", "gpu")
     }
-    slow = ("StatelessRandomGetKeyCounter", "BiasAddGrad", "ArgMax")
-    for name in slow:
+    for name in ("StatelessRandomGetKeyCounter", "ArgMax", "BiasAddGrad"):
         numbers = {
             form: sum(part.get(name, 0) for part in counts.values())
             for form, counts in found.items()
         }
-        assert numbers["cpu"] > 0 and numbers["gpu"] == 0, name
+        assert numbers["gpu"] == 0, name
+        # In bfloat16, no device uses TensorFlow's gradient of a bias (`ops/bias.py`).
+        assert (numbers["cpu"] > 0) == (name != "BiasAddGrad"), name
     assert found["cpu"]["loop"]["MatMul"] > found["cpu"]["once"]["MatMul"]
     lines = command.table("tiny", {"now": found["gpu"], "before": found["cpu"]})
     assert len(lines) == 3 + len(command.SHOWN)
