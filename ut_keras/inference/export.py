@@ -118,7 +118,7 @@ def _compile_once(generate):
         generate(inputs=ids)
     except xla.NOT_COMPILED as error:
         reason = xla.why_not_compiled(error)
-        raise ValueError(f"jit_compile must be False: XLA cannot compile it: {reason}") from error
+        raise ValueError(f"XLA cannot compile the search: {reason}") from error
 
 
 def _functions(texts, search):
