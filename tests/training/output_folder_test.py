@@ -18,12 +18,12 @@ def test_check_rejects_a_path_that_is_not_a_folder(tmp_path, name):
         output_folder.check(str(tmp_path / name))
 
 
-def test_check_names_a_read_only_parent(tmp_path, monkeypatch):
+def test_check_names_the_folder_if_its_parent_is_read_only(tmp_path, monkeypatch):
     def temporary_file(dir):
         raise PermissionError(13, "Permission denied", f"{dir}/tmp1")
 
     monkeypatch.setattr("tempfile.TemporaryFile", temporary_file)
-    with pytest.raises(OSError, match=f"Permission denied: '{tmp_path}'"):
+    with pytest.raises(OSError, match=f"Permission denied: '{tmp_path}/a/run'"):
         output_folder.check(str(tmp_path / "a" / "run"))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from ut_keras import hparam_schema
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError, UserError
-from ut_keras.files import metrics_file, new_folder, path_lock, whole_file
+from ut_keras.files import file_error, metrics_file, new_folder, path_lock, whole_file
 from ut_keras.inference import feature_record, run_json
 
 BEST = "best"  # the subfolder with the weights of the best evaluation
@@ -38,9 +38,8 @@ def check(output_dir: str, allowed_record: str = "") -> None:
             into the folder. Optional.
 
     Raises:
-        UsageError: if the folder contains the results of a run but no checkpoint of this run, or
-            if the folder or one of its parents is a file. The cases of `check_location` also raise
-            this error.
+        UsageError: if the folder contains the results of a run but no checkpoint of this run. The
+            cases of `check_location` also raise this error.
         OSError: if the folder, or the parent in which it will be created, is not writable.
     """
     results = metrics_file.path(output_dir)
@@ -51,19 +50,16 @@ def check(output_dir: str, allowed_record: str = "") -> None:
             "training from the beginning would remove these results. Received: no checkpoint."
         )
     check_location(output_dir, allowed_record)
-    _check_writable(output_dir)
+    with file_error.user_error_context(output_dir):
+        whole_file.check_writable(_existing(output_dir))
 
 
-def _check_writable(output_dir):
-    existing = os.path.abspath(output_dir)
-    while not os.path.lexists(existing):
-        existing = os.path.dirname(existing)
-    if not os.path.isdir(existing):
-        raise UsageError(
-            f"--output_dir must be a folder. Received: {output_dir!r}, but {existing!r} is not a "
-            "folder."
-        )
-    whole_file.check_writable(existing)
+def _existing(path):
+    """Return the absolute path, or its closest parent that exists if the path does not exist."""
+    path = os.path.abspath(path)
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return path
 
 
 def check_location(output_dir: str, allowed_record: str = "") -> None:
@@ -72,6 +68,7 @@ def check_location(output_dir: str, allowed_record: str = "") -> None:
     Raises:
         UsageError: in each of these cases:
 
+            - The path, or a parent of it, is not a folder.
             - A file in the folder has the name of a run's record but belongs to no run.
             - The folder contains weights but no checkpoint of their run.
             - The folder's name contains characters that TensorFlow's checkpoint reader interprets
@@ -81,6 +78,12 @@ def check_location(output_dir: str, allowed_record: str = "") -> None:
         raise UsageError(
             "--output_dir must not contain [ ] or \\, because TensorFlow would not find the "
             f"checkpoints. Received: {output_dir!r}."
+        )
+    existing = _existing(output_dir)
+    if not os.path.isdir(existing):
+        raise UsageError(
+            f"--output_dir must be a folder. Received: {output_dir!r}, but {existing!r} is not a "
+            "folder."
         )
     best = os.path.join(output_dir, BEST)
     path = foreign_record(output_dir, allowed_record) or foreign_record(best)
