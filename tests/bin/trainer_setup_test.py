@@ -12,7 +12,7 @@ from sacrebleu.tokenizers import tokenizer_ja_mecab
 import trainer
 from tests.bin import small_run
 from ut_keras import problems
-from ut_keras.bin import command_line, decoder, exporter, flags, import_t2t, trainer_setup
+from ut_keras.bin import command_line, datagen, decoder, exporter, flags, import_t2t, trainer_setup
 from ut_keras.errors import UsageError
 from ut_keras.inference import run_json
 
@@ -282,3 +282,19 @@ def test_missing_text_files_leave_no_output_folder(tmp_path, capsys):
     line = small_run.error(capsys, trainer.main, argv)
     assert line.startswith("error: tmp_dir must contain train.tsv")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("more", [[], ["--generate_data"]])
+def test_data_dir_that_is_a_file_is_reported(tmp_path, capsys, more):
+    (tmp_path / "file").touch()
+    argv = _argv(tmp_path, f"--data_dir={tmp_path}/file", *more)
+    argv = [word for word in argv if word != f"--data_dir={tmp_path}"]
+    line = small_run.error(capsys, trainer.main, argv)
+    assert re.fullmatch("error: --data_dir must be a folder. Received: '.*/file', a file.", line)
+
+
+def test_datagen_reports_data_dir_that_is_a_file(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    argv = [f"--problem={small_run.PROBLEM}", f"--data_dir={tmp_path}/file"]
+    line = small_run.error(capsys, datagen.main, argv)
+    assert re.fullmatch("error: --data_dir must be a folder. Received: '.*/file', a file.", line)

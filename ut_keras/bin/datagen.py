@@ -9,6 +9,7 @@ with a number, which --only_list prints. With --task_id=7, the command writes on
 """
 
 import fnmatch
+import os
 import sys
 
 from ut_keras.bin import command, command_line, flags
@@ -30,6 +31,8 @@ def main(args: command.Args) -> None:
             print(_task_line(problem, args.tmp_dir))
         return
     command_line.require(args, "data_dir", what="the folder to write to")
+    if os.path.lexists(args.data_dir) and not os.path.isdir(args.data_dir):
+        raise UsageError(f"--data_dir must be a folder. Received: {args.data_dir!r}, a file.")
     tasks = _tasks(args)
     command.load_tensorflow()
     for problem in chosen:

@@ -84,11 +84,14 @@ def check(args: argparse.Namespace) -> Setup:
         raise UsageError(
             "--use_tpu cannot be combined with the workers of TF_CONFIG. Received: both."
         )
-    if not args.generate_data and not os.path.isdir(args.data_dir):
-        raise UsageError(
-            f"--data_dir must be a folder with data; --generate_data creates it. "
-            f"Received: {args.data_dir!r}, which does not exist."
-        )
+    if not os.path.isdir(args.data_dir):
+        if os.path.lexists(args.data_dir):
+            raise UsageError(f"--data_dir must be a folder. Received: {args.data_dir!r}, a file.")
+        if not args.generate_data:
+            raise UsageError(
+                f"--data_dir must be a folder with data; --generate_data creates it. "
+                f"Received: {args.data_dir!r}, which does not exist."
+            )
     _check_same_run(args, record, output_dir, trains)
     if checkpoint_files.exists(output_dir) and saved is not None:
         _check_fits_checkpoint(saved, hp, output_dir, trains)
