@@ -11,6 +11,7 @@ from ut_keras.bin import command_line, flags, trainer, trainer_setup
 from ut_keras.data.reading.indexed_batches import IndexedBatches
 from ut_keras.decoding import beam_search
 from ut_keras.inference import free_decoding
+from ut_keras.training import output_folder
 
 _DATA_DIR = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "data_dir")
 
@@ -83,5 +84,6 @@ def test_trainer_reads_own_dataset_of_problem(tmp_path, monkeypatch):
     made, make_epoch, make_eval_dataset = trainer.make_trainer(_setup(tmp_path))
     orders = [[t.numpy().tolist() for _, t in make_epoch(number)] for number in (0, 1)]
     assert [len(order) for order in orders] == [1, 1] and orders[0] != orders[1]
-    made.train(make_epoch, make_eval_dataset)
+    with output_folder.lock(str(tmp_path / "run")):
+        made.train(make_epoch, make_eval_dataset)
     assert set(splits) == {"train"}
