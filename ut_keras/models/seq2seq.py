@@ -132,8 +132,8 @@ class Seq2Seq(keras_model.KerasModel):
             )
         if not isinstance(hparams, cls.hparams_class):
             raise hparam_schema.HParamError(
-                f"{cls.__name__} requires an hparams set for this model, such as {cls.example_set}. "
-                f"Received: {type(hparams).__name__}."
+                f"{cls.__name__} requires an hparams set for this model, such as "
+                f"{cls.example_set}. Received: {type(hparams).__name__}."
             )
         hparams.check_supported(training=False)
         if "targets" not in specs:
