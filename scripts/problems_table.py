@@ -5,6 +5,7 @@ python scripts/problems_table.py            writes docs/problems.md
 
 import collections
 import fnmatch
+import inspect
 import os
 import re
 import sys
@@ -163,7 +164,7 @@ def _section(module, groups):
 
 def _description(name):
     """Return the first line of the docstring of the file that declares a problem."""
-    return sys.modules[type(problems.get(name)).__module__].__doc__.partition("\n")[0]
+    return inspect.getmodule(type(problems.get(name))).__doc__.partition("\n")[0]
 
 
 def _names(groups):
