@@ -12,7 +12,7 @@ def test_scan_of_any_length(jit_compile):
     def run(x):
         start = tf.ones([tf.shape(x)[1], 2])
         states = empty_safe_scan.scan(lambda state, now: 2 * state + now, x, start)
-        # XLA rejects `tf.repeat` of states whose number it does not know.
+        # XLA cannot repeat a single state if it does not know the number of states.
         return tf.repeat(tf.transpose(states, [1, 0, 2]), 2, axis=0)
 
     signature = [tf.TensorSpec([None, None, 2])]

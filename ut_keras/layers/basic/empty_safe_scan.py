@@ -28,8 +28,9 @@ def scan(take_step: Callable[[Any, Any], Any], elements: Any, start: Any) -> Any
         return tf.scan(take_step, elements, start)
     num_positions = tf.shape(first)[0]
     if private_api.is_compiled_by_xla():
-        # XLA rejects `tf.cond` if the sizes of its branches differ. So one more position is
-        # computed, and its state is removed.
+        # If the branches of `tf.cond` have different sizes, XLA does not know the size of the
+        # result. Later operations then fail, or give wrong results as `tf.cumsum` does. So this
+        # form has no `tf.cond`: it computes one more position and removes the state.
         longer = tf.nest.map_structure(
             lambda x: tf.pad(x, [[0, 1], *[[0, 0]] * (x.shape.rank - 1)]), elements
         )
