@@ -39,6 +39,22 @@ def test_is_padded_on_left(ids, expected):
     assert array_checks.is_padded_on_left(np.array(ids)) == expected
 
 
+@pytest.mark.parametrize(
+    ("x", "y", "lines"),
+    [
+        ([[3, 4, 1]], [[3, 4, 1]], 0),
+        ([[3, 4, 1]], [[0, 4, 1]], 0),  # no loss at the first position
+        ([[3, 4]], [[4, 1]], 1),  # shifted by the user, as in Keras' tutorials
+    ],
+)
+def test_shifted_targets_are_logged(x, y, lines, caplog):
+    """The model shifts the decoder input itself, so a user's shift would be the second one."""
+    array_checks.check(SPECS, {"inputs": np.array([[5, 6]]), "targets": np.array(x)}, np.array(y))
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == lines
+    assert all("targets" in message and "shifts" in message for message in messages)
+
+
 def test_ids_out_of_range_raise():
     ids = np.array([[3, 9]])
     for x, y in (({"inputs": ids}, None), ({}, ids)):

@@ -17,7 +17,9 @@ def check(specs: Mapping[str, features.FeatureSpec], x: Mapping[str, Any], y: An
 
     TensorFlow raises an error for an id out of range only on a CPU, and only without XLA. If a
     feature seems to be padded on the left, a log line says so: `generate` begins at position 0, but
-    training would begin at a later position.
+    training would begin at a later position. Another log line reports a `y` that differs from the
+    feature `targets`: Keras' tutorials shift one of the two by a position, but our models shift the
+    decoder input themselves.
 
     Args:
         specs: dict from the names of the model's features to `FeatureSpec`.
@@ -38,6 +40,18 @@ def check(specs: Mapping[str, features.FeatureSpec], x: Mapping[str, Any], y: An
             )
     if isinstance(y, np.ndarray):
         embedding.check_range(y, "targets", specs["targets"].vocab_size)
+        targets = given.get("targets")
+        if targets is not None and _have_other_ids(y, targets):
+            _LOG.warning(
+                "y should have the same ids as the feature 'targets', or 0 at positions without "
+                "loss. Received: other ids. The model shifts the decoder input by one position "
+                "itself, so neither array should be shifted."
+            )
+
+
+def _have_other_ids(y, targets):
+    """Return whether the ids of `y` differ from `targets` at positions with loss."""
+    return y.shape == targets.shape and bool(((y != targets) & (y != 0)).any())
 
 
 def is_padded_on_left(ids: np.ndarray) -> bool:
