@@ -55,6 +55,15 @@ def test_shifted_targets_are_logged(x, y, lines, caplog):
     assert all("targets" in message and "shifts" in message for message in messages)
 
 
+@pytest.mark.parametrize(("names", "lines"), [(("inputs", "targets"), 1), (("targets",), 0)])
+def test_inputs_of_a_language_model_are_logged(names, lines, caplog):
+    ids = np.array([[5, 6]])
+    array_checks.check({"targets": SPECS["targets"]}, dict.fromkeys(names, ids), ids)
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == lines
+    assert all("language model" in message for message in messages)
+
+
 def test_ids_out_of_range_raise():
     ids = np.array([[3, 9]])
     for x, y in (({"inputs": ids}, None), ({}, ids)):

@@ -19,7 +19,7 @@ def check(specs: Mapping[str, features.FeatureSpec], x: Mapping[str, Any], y: An
     feature seems to be padded on the left, a log line says so: `generate` begins at position 0, but
     training would begin at a later position. Another log line reports a `y` that differs from the
     feature `targets`: Keras' tutorials shift one of the two by a position, but our models shift the
-    decoder input themselves.
+    decoder input themselves. A third log line reports inputs of a language model.
 
     Args:
         specs: dict from the names of the model's features to `FeatureSpec`.
@@ -29,6 +29,11 @@ def check(specs: Mapping[str, features.FeatureSpec], x: Mapping[str, Any], y: An
     Raises:
         ValueError: if an id is out of range.
     """
+    if "inputs" in x and "inputs" not in specs:
+        _LOG.warning(
+            "The model does not read the feature 'inputs'. It is a language model of 'targets', "
+            "because it was made without a vocabulary size of 'inputs'."
+        )
     given = {name: ids for name in specs if isinstance(ids := x.get(name), np.ndarray)}
     for name, ids in given.items():
         embedding.check_range(ids, name, specs[name].vocab_size)
