@@ -90,8 +90,9 @@ def _read(path):
     article: list[str] = []
     highlights: list[str] = []
     reads_highlights = False
-    lines = (line.strip(raw_text.ASCII_SPACES) for line in text_lines.lines(path))
-    for line in filter(None, lines):
+    # A story may be empty. Carriage returns are removed as in `raw_text.lines`.
+    lines = (line.replace("\r", "") for line in text_lines.lines(path))
+    for line in filter(None, (line.strip(raw_text.ASCII_SPACES) for line in lines)):
         if line.startswith("@highlight"):
             reads_highlights = True
             continue

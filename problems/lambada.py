@@ -48,7 +48,6 @@ from ut_keras.errors import DataError
 from ut_keras.files import unpacking
 from ut_keras.problems import last_word, perplexity, problem, raw_text, text_problems
 from ut_keras.problems.problem import Encoders, Metrics, Texts
-from ut_keras.text import text_lines
 
 # The archive contains the four files below and train-novels/GENRE/*.txt, which are 2,662 novels
 # with one sentence per line. The files may be gzipped. If one of these files is in tmp_dir, nothing
@@ -116,7 +115,7 @@ def _has_local_files(tmp_dir):
 
 def _read_lines(path):
     """Yield the lines that are not empty, with single spaces between words."""
-    for line in raw_text.with_text(text_lines.lines(path), path):
+    for line in raw_text.lines(path):
         if text := " ".join(line.split()):
             yield text
 

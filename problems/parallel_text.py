@@ -101,8 +101,8 @@ class Tables(NamedTuple):
 
     def pairs(self, tmp_dir: str | None) -> Iterator[tuple[str, ...]]:
         paths = self.find(tmp_dir)
-        lines = (raw_text.with_text(text_lines.lines(path), path) for path in paths)
-        return map(self._columns, itertools.chain.from_iterable(lines))
+        lines = itertools.chain.from_iterable(map(raw_text.lines, paths))
+        return map(self._columns, lines)
 
     def texts_for_vocab(self, tmp_dir: str | None) -> Iterator[str]:
         paths = self.find(tmp_dir)

@@ -148,7 +148,7 @@ def is_available(tmp_dir: str | None, archive: download.RawFile, *names: str) ->
 
 
 def read_lines(path: str, stripped: str | None = None) -> Iterator[str]:
-    """Yield the lines of a text or `.gz` file without surrounding white space.
+    """Yield the lines of a text or `.gz` file without surrounding white space; see `lines`.
 
     Args:
         path: str. The file.
@@ -158,10 +158,22 @@ def read_lines(path: str, stripped: str | None = None) -> Iterator[str]:
     Raises:
         DataError: if a line is not UTF-8, or if the file is incomplete or contains no text.
     """
-    return (line.strip(stripped) for line in with_text(text_lines.lines(path), path))
+    return (line.strip(stripped) for line in lines(path))
 
 
-def with_text(lines: Iterable[str], path: str) -> Iterator[str]:
+def lines(path: str) -> Iterator[str]:
+    """Yield the lines of a text or `.gz` file of a published dataset.
+
+    All carriage returns are removed. TensorFlow removes them when T2T reads lines, so the words
+    around a carriage return become one word.
+
+    Raises:
+        DataError: if a line is not UTF-8, or if the file is incomplete or contains no text.
+    """
+    return (line.replace("\r", "") for line in with_text(text_lines.lines(path), path))
+
+
+def with_text(texts: Iterable[str], path: str) -> Iterator[str]:
     """Yield the lines of a file and check that at least one is not blank.
 
     Raises:
@@ -169,7 +181,7 @@ def with_text(lines: Iterable[str], path: str) -> Iterator[str]:
             message names the file.
     """
     has_text = False
-    for line in lines:
+    for line in texts:
         has_text = has_text or bool(line.strip())
         yield line
     if not has_text:

@@ -9,6 +9,7 @@ import types
 
 import pytest
 import sacrebleu
+import tensorflow as tf
 from sacrebleu.tokenizers import tokenizer_ja_mecab
 
 from tests.text import sacre_bleu_test
@@ -98,6 +99,16 @@ def test_segments_of_sgm_files_may_have_any_layout(tmp_path):
     (tmp_path / "b.sgm").write_text("<seg>0</seg>\n<seg>1\n<seg>2</seg>\n<seg>3</seg>\n")
     with pytest.raises(DataError, match=r"b\.sgm with 4 times <seg …> and 3 segments"):
         list(parallel_text.read_pairs(paths))
+
+
+def test_carriage_returns_inside_lines_are_removed(tmp_path):
+    """T2T reads lines with TensorFlow, which removes all carriage returns."""
+    (tmp_path / "a").write_bytes(b"one\rtwo\r\nthree\n")
+    (tmp_path / "b").write_bytes(b"eins\nd\rrei\n")
+    paths = [str(tmp_path / name) for name in "ab"]
+    assert list(parallel_text.read_pairs(paths)) == [("onetwo", "eins"), ("three", "drei")]
+    assert list(parallel_text.lines_for_vocab(paths[0])) == ["onetwo", "three"]
+    assert tf.io.gfile.GFile(paths[0]).readlines() == ["onetwo\n", "three\n"]
 
 
 def small_shards(problem):
