@@ -95,6 +95,23 @@ SIZES = {
 USUAL_METRICS = Problem.eval_metrics
 _MOST_NAMES = 4
 _NUMBER = re.compile(r"(?<=[a-z])\d+(?=_|$)")
+# The files of the problems, by task.
+_TASKS = {
+    "your own files: pairs of texts, one text, classes": ("own_text",),
+    "translation": ("translate_multi30k", "translate_wmt", "translate_wmt_bpe"),
+    "summaries, paraphrases": ("cnn_dailymail", "paraphrase_ms_coco"),
+    "language models": ("lambada", "lm1b", "ptb", "wiki_lm", "wikitext"),
+    "classification of texts": ("glue", "sentiment", "subject_verb_agreement"),
+    "questions about texts": ("babi_qa", "squad"),
+    "commands, programs and formulas": (
+        *("algebra", "learning_to_execute", "math_questions", "scan"),
+    ),
+    "parsing": ("wsj_parsing",),
+    "generated strings and digits": (
+        *("algorithmic", "column_addition", "formal_languages", "listops", "table_lookup"),
+    ),
+    "puzzles": ("sudoku",),
+}
 _COLUMNS = ("problem", "paper", "examples", "vocabulary", "metrics", "licence", "raw files")
 _HEAD = """# Problems
 
@@ -119,6 +136,8 @@ ut-datagen --problem=NAME --data_dir=… --tmp_dir=… --inspect=5
   if this is possible. A problem without raw files generates its data or reads your own files.
 
 `scripts/problems_table.py` writes this page from the declarations of the problems.
+
+{tasks}
 """
 
 
@@ -135,7 +154,24 @@ def problems_table():
         problem = problems.get(name)
         sections[_module(problem)][_NUMBER.sub("#", name), _cells(problem)].append(name)
     usual = ", ".join(f"`{name}`" for name in USUAL_METRICS)
-    return _HEAD.format(usual=usual) + "".join(map(_section, sections, sections.values()))
+    tasks = "\n".join(_task_rows(sections))
+    head = _HEAD.format(usual=usual, tasks=tasks)
+    return head + "".join(map(_section, sections, sections.values()))
+
+
+def _task_rows(sections):
+    """Yield the lines of the table from task to sections.
+
+    Raises:
+        ValueError: if a section does not belong to exactly one task.
+    """
+    listed = [module for modules in _TASKS.values() for module in modules]
+    if sorted(listed) != sorted(sections):
+        raise ValueError(f"_TASKS must have each of {sorted(sections)} once. Received: {listed}.")
+    yield "| task | sections |"
+    yield "| --- | --- |"
+    for task, modules in _TASKS.items():
+        yield f"| {task} | {', '.join(f'[{name}](#problems{name}py)' for name in modules)} |"
 
 
 def _section(module, groups):
