@@ -296,12 +296,12 @@ class BabiQaSentence(_BabiProblem):
 
 
 class BabiQaPermuted(BabiQaSentence):
-    """A task with copies of each training story in which similar words are exchanged.
+    """One or all tasks, with copies of each training story in which similar words are exchanged.
 
     Each copy permutes the names, and also the animals, the colors, the shapes, the places and the
-    things. A name becomes another name of the task's training stories. The answer is permuted too,
-    so it stays correct. In some tasks, only some of these words can be exchanged. The copies of
-    tasks 15, 18 and 20 are equal to the original stories.
+    things. A name becomes another name of the training stories of the same task. The answer is
+    permuted too, so it stays correct. In some tasks, only some of these words can be exchanged. The
+    copies of tasks 15, 18 and 20 are equal to the original stories.
 
     Without the copies, a model memorizes the original stories before it learns how to find an
     answer. In task 16, for example, an answer takes three steps: find which kind of animal has the
@@ -332,18 +332,23 @@ class BabiQaPermuted(BabiQaSentence):
         examples = super()._examples(split, tmp_dir)
         if split != "train":
             return examples
+        by_task = itertools.groupby(examples, key=lambda example: example.task)
+        return [copy for task, group in by_task for copy in self._copies(task, list(group))]
+
+    def _copies(self, task, examples):
+        """Yield the copies of the examples of one task."""
         known = {
             word
             for example in examples
             for text in (*example.story, example.question, example.answer)
             for word in text.split()
         }
-        groups = self._alike_in_task.get(self.task, self._alike)
+        groups = self._alike_in_task.get(task, self._alike)
         alike = [[word for word in words.split() if word in known] for words in groups]
-        rng = random.Random(self.task)
-        return [
-            self._permuted(example, alike, rng) for example in examples for _ in range(self.copies)
-        ]
+        rng = random.Random(task)
+        for example in examples:
+            for _ in range(self.copies):
+                yield self._permuted(example, alike, rng)
 
     def _permuted(self, example, alike, rng):
         new: dict[str, str] = {}
@@ -394,13 +399,15 @@ for (_form, _class, _is_joint), _task, (_size, _subset), (_end, _splits) in iter
         splits=_splits,
     )
 
-# This loop declares babi_qa_sentence_single_taskN_1k_permuted_valid, and a 10k problem for task 16.
-for _task, _size in (*((task, "1k") for task in babi_files.TASKS), (16, "10k")):
+# This loop declares babi_qa_sentence_single_taskN_1k_permuted_valid, a 10k problem for task 16, and
+# babi_qa_sentence_all_tasks_1k_permuted_valid.
+for _task, _size in (*((task, "1k") for task in (*babi_files.TASKS, 0)), (16, "10k")):
+    _name = f"sentence_single_task{_task}" if _task else "sentence_all_tasks"
     problem.declare(
-        f"babi_qa_sentence_single_task{_task}_{_size}_permuted_valid",
+        f"babi_qa_{_name}_{_size}_permuted_valid",
         BabiQaPermuted,
         task=_task,
         subset=babi_files.SUBSETS[_size],
-        is_joint=False,
+        is_joint=not _task,
         splits=("train", "dev", "test"),
     )

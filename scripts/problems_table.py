@@ -24,6 +24,7 @@ from ut_keras.problems.problem import Problem  # noqa: E402
 # The first matching pattern is used. None means that the split does not exist or that its number of
 # examples is unknown.
 SIZES = {
+    "babi_qa_*_all_tasks_1k_permuted_valid": (360_260, 1_987, 20_000),
     "babi_qa_*_all_tasks_1k_valid": (18_013, 1_987, 20_000),
     "babi_qa_*_all_tasks_10k_valid": (None, None, 20_000),
     "babi_qa_*_valid": (None, None, 1_000),

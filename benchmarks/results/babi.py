@@ -99,7 +99,7 @@ def permuted(size, tasks, updates):
     )
 
 
-def joint(size, models):
+def joint(size, models, data=""):
     """Return a cell for each model, which is trained on all tasks together.
 
     Args:
@@ -107,11 +107,13 @@ def joint(size, models):
         models: dict from a model to (updates, error, failed). `error` is the paper's average error,
             and `failed` is the paper's number of failed tasks. The cell of the first model also
             gets the paper's error of each task.
+        data: str. "permuted" if the problem has copies of the stories with exchanged words. The
+            paper does not have such models, so the paper's errors of each task are left out.
     """
     return tuple(
         Cell(
-            name=f"joint/{name}",
-            problem=f"babi_qa_sentence_all_tasks_{size}_valid",
+            name=f"joint/{data or name}",
+            problem=f"babi_qa_sentence_all_tasks_{size}{f'_{data}' * bool(data)}_valid",
             model=MODELS[name][0],
             hparams_set=MODELS[name][1],
             updates=updates,
@@ -123,7 +125,7 @@ def joint(size, models):
                 *(
                     Score(
                         f"error/task_{task}",
-                        _of_the_paper(f"{size}_joint", task),
+                        "" if data else _of_the_paper(f"{size}_joint", task),
                         f"task {task}, {babi_files.TASKS[task].replace('-', ' ')}",
                         percent=True,
                     )

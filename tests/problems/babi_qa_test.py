@@ -66,7 +66,7 @@ def records(problem, tmp_path, split):
 
 def test_babi_problems_are_registered():
     names = [name for name in problems.names() if name.startswith("babi_qa_")]
-    assert len(names) == 273
+    assert len(names) == 274
     assert "babi_qa_concat_all_tasks_1k" in names
     assert "babi_qa_sentence_task20_10k" in names
     assert "babi_qa_sentence_single_task1_10k" in names
@@ -247,6 +247,26 @@ def test_permuted_stories_exchange_no_words_that_would_contradict_the_answer(tmp
         original = records(problem, folder, "dev")[0]
         for record in records(problem, folder, "train"):
             assert record == original, encoder.decode(record["inputs"])
+
+
+def test_permuted_stories_of_all_tasks_equal_those_of_each_task(tmp_path):
+    write_archive(tmp_path, valid={"train": TRAIN, "valid": TRAIN})
+    joint, counts = generate("babi_qa_sentence_all_tasks_1k_permuted_valid", tmp_path)
+    assert counts == {"train": 20 * 3 * joint.copies, "dev": 60, "test": 20}
+    in_joint = collections.defaultdict(collections.Counter)
+    for record in records(joint, tmp_path, "train"):
+        in_joint[record["task"][0]][_text(joint, tmp_path, record)] += 1
+    for task in (2, 8, 20):  # other words are exchanged in each of them
+        single, _ = generate(f"babi_qa_sentence_single_task{task}_1k_permuted_valid", tmp_path)
+        read = records(single, tmp_path, "train")
+        assert collections.Counter(_text(single, tmp_path, r) for r in read) == in_joint[task]
+    assert len(in_joint[20]) < len(in_joint[2])
+
+
+def _text(problem, tmp_path, record):
+    """Return the words of the story, the question and the answer, without padding."""
+    encoder = problem.feature_encoders(str(tmp_path / "data"))["inputs"]
+    return encoder.decode([i for i in [*record["inputs"], *record["targets"]] if i])
 
 
 def test_only_line_feed_ends_a_line():
