@@ -136,6 +136,37 @@ def test_summary_lists_layers(name):
         assert layer.name[:20] in text
 
 
+class UsersClassifier(keras.Model):
+    """A user's model with a model of ut_keras inside it."""
+
+    def __init__(self, core, **kwargs):
+        super().__init__(**kwargs)
+        self.core = core
+        self.head = keras.layers.Dense(2)
+
+    def call(self, features, training=None):
+        return self.head(self.core(features, training=training))
+
+    def get_config(self):
+        return {**super().get_config(), "core": keras.saving.serialize_keras_object(self.core)}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**{**config, "core": keras.saving.deserialize_keras_object(config["core"])})
+
+
+@pytest.mark.parametrize("name", ["basic", "story"])
+def test_users_model_with_a_model_inside_is_loaded(name, tmp_path):
+    """Keras builds the user's model with floats. If this fails, the head gets no weights."""
+    model, features = UsersClassifier(_model(name)), _features(MODELS[name][1])
+    outputs = model(features)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(
+        tmp_path / "model.keras", custom_objects={"UsersClassifier": UsersClassifier}
+    )
+    np.testing.assert_array_equal(loaded(features), outputs)
+
+
 def test_load_folder_of_save(tmp_path):
     model, features = _model("act"), _features(SYMBOLS)
     model.save(tmp_path / "folder", zipped=False)

@@ -16,6 +16,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 from keras.src.backend.common.variables import AutocastScope
 from tensorflow.python.eager import context, record
 from tensorflow.python.framework import ops
@@ -100,6 +101,17 @@ def uncast_value(variable: keras.Variable) -> Any:
     """
     with AutocastScope(None):
         return variable.value
+
+
+def is_shape_inference() -> bool:
+    """Return whether Keras runs a call only to compute the shapes of its results.
+
+    Promise: a user's `keras.Model` that contains layers of ut_keras can be loaded from a file. To
+    build such a model, Keras calls it with floats, because the file contains no dtypes. Public
+    alternative: none. The layers would have to accept floats in every call.
+    Test: `tests/layers/basic/embedding_test.py`.
+    """
+    return in_symbolic_scope()
 
 
 def flatten_layers(layer: keras.layers.Layer) -> Iterator[keras.layers.Layer]:

@@ -186,6 +186,31 @@ def test_keras_model_does_not_attend_to_padding(layer, ids):
     np.testing.assert_allclose(pooled(wider), pooled(ids), atol=1e-6)
 
 
+class UsersModel(keras.Model):
+    """A model that Keras builds when it loads the model from a file."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.embedding = embedding.SymbolEmbedding(V, D)
+        self.head = keras.layers.Dense(2)
+
+    def call(self, ids):
+        return self.head(self.embedding(ids))
+
+
+def test_keras_loads_users_model(tmp_path):
+    """Keras builds a loaded model with floats, because the file contains no dtypes."""
+    model = UsersModel()
+    outputs = model(IDS)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(
+        tmp_path / "model.keras", custom_objects={"UsersModel": UsersModel}
+    )
+    np.testing.assert_array_equal(loaded(IDS), outputs)
+    with pytest.raises(ValueError, match="must have an int dtype"):
+        loaded(IDS.astype("float32"))
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "int64"])
 def test_as_ids_accepts_all_int_dtypes(dtype):
     ids = embedding.as_ids(np.array([[3, 1]], dtype), "inputs")

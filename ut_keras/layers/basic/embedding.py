@@ -292,6 +292,10 @@ def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
     floats. A cast to int32 drops the higher bits of large ints. On a GPU, a gather returns zeros
     for an id out of range. This function rejects such ids.
 
+    The function accepts floats while Keras computes only shapes. To build a user's loaded model,
+    Keras calls it with floats that have no values. Keras hides an error in this call, and the
+    loaded model would keep random weights.
+
     Args:
         values: int tensor, array or nested lists of any shape.
         name: str, for the error message.
@@ -309,6 +313,8 @@ def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
             f"{name} must be sequences of the same length, padded with 0 on the right. "
             f"Received: {type(values).__name__}: {error}"
         ) from error
+    if ids.dtype.is_floating and private_api.is_shape_inference():
+        return tf.cast(ids, tf.int32)
     # TensorFlow converts an empty list to floats.
     if not ids.dtype.is_integer and ids.shape.num_elements() != 0:
         raise ValueError(
