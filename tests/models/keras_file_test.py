@@ -11,6 +11,7 @@ from tests.inference import export_models
 from tests.models import examples
 from ut_keras.data.features import FeatureSpec
 from ut_keras.errors import DataError
+from ut_keras.models import universal_transformer
 
 SYMBOLS = {"inputs": FeatureSpec(9), "targets": FeatureSpec(9)}
 CLASSES = {"inputs": FeatureSpec(9), "targets": FeatureSpec(4, "class_label")}
@@ -165,6 +166,42 @@ def test_users_model_with_a_model_inside_is_loaded(name, tmp_path):
         tmp_path / "model.keras", custom_objects={"UsersClassifier": UsersClassifier}
     )
     np.testing.assert_array_equal(loaded(features), outputs)
+
+
+class WithLateHead(universal_transformer.UniversalTransformer):
+    """A model with a layer that Keras builds at the first call."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.head = keras.layers.Dense(3)
+
+    def call(self, features, *args, **kwargs):
+        return self.head(super().call(features, *args, **kwargs))
+
+
+class WithNumpyHead(WithLateHead):
+    """A model that cannot be called with symbolic tensors."""
+
+    def call(self, features, *args, **kwargs):
+        return self.head(super().call(features, *args, **kwargs).numpy())
+
+
+def test_layers_that_the_first_call_builds_are_loaded(tmp_path):
+    """Keras itself would skip the weights of a `Dense` that is not built."""
+    plain, features = _model("basic"), _features(SYMBOLS)
+    model = WithLateHead.from_hparams(plain.hparams, plain.specs)
+    outputs = model(features)
+    model.save(tmp_path / "model.keras")
+    model.save_weights(tmp_path / "model.weights.h5")
+    loaded = keras.models.load_model(
+        tmp_path / "model.keras", custom_objects={"WithLateHead": WithLateHead}
+    )
+    np.testing.assert_array_equal(loaded(features), outputs)
+    other = WithLateHead.from_hparams(plain.hparams, plain.specs)
+    other.load_weights(tmp_path / "model.weights.h5")
+    np.testing.assert_array_equal(other(features), outputs)
+    with pytest.raises(ValueError, match="WithNumpyHead.__init__ must build the layer dense"):
+        WithNumpyHead.from_config(model.get_config())
 
 
 def test_load_folder_of_save(tmp_path):

@@ -7,6 +7,7 @@ import keras
 
 from ut_keras import hparam_schema
 from ut_keras.data.features import FeatureSpec
+from ut_keras.layers.basic import plugged_in
 from ut_keras.models import fitted_model, weight_files
 from ut_keras.models.freezing import freeze, frozen
 
@@ -97,6 +98,7 @@ class KerasModel(fitted_model.FittedModel):
 
     @functools.wraps(keras.Model.load_weights)
     def load_weights(self, filepath: Any, skip_mismatch: bool = False, **kwargs: Any) -> None:
+        self._build_late_layers()
         # Keras ignores weights in the file that this model lacks.
         if not skip_mismatch and not kwargs:
             weight_files.check(filepath, len(self.weights), self.save_weights)
@@ -136,9 +138,32 @@ class KerasModel(fitted_model.FittedModel):
         steps, space = config.get("num_steps"), config["target_space_id"]
         own = own_arguments(config)
         model = cls(hp, specs, space, num_steps=steps, name=config["name"], **own)
+        model._build_late_layers()
         model.trainable = config.get("trainable", True)
         freeze(model, config.get("frozen", ()))
         return model
+
+    def _build_late_layers(self):
+        """Build the layers of a subclass that are otherwise built at the first call.
+
+        When Keras loads weights, it skips many layers that are not built, such as `Dense`, without
+        an error. These layers would get new random weights at the first call.
+        """
+        late = [layer.name for layer in plugged_in.unbuilt_layers([self])]
+        if not late:
+            return
+        features = {
+            name: keras.KerasTensor(spec.shape, spec.dtype, name=name)
+            for name, spec in self.input_signature()[0].items()
+        }
+        try:
+            self(features)
+        except Exception as error:
+            raise ValueError(
+                f"{type(self).__name__}.__init__ must build the layer {late[0]}, because a call "
+                "with symbolic tensors fails. Otherwise, Keras cannot load the weights of this "
+                f"layer. Received: {error}"
+            ) from error
 
 
 # The keys of `KerasModel.get_config`, and "dtype", which Keras adds.
