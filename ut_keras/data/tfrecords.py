@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import google_crc32c
+import numpy as np
 
 from ut_keras.data import contract
 from ut_keras.errors import DataError, UserError
@@ -28,7 +29,7 @@ _SHARD = re.compile(r"-(\d{5})-of-(\d{5})$")
 _SPLITS = ("train", "dev", "test")
 _EDGE = 1 << 16  # bytes that are read at each end of a file
 _HEADER = 12  # number of bytes before a record: the record's size and the checksum of the size
-_MASK_DELTA = 0xA282EAD8  # the constant in TensorFlow's lib/hash/crc32c.h
+_MASK_DELTA = np.uint32(0xA282EAD8)  # the constant in TensorFlow's lib/hash/crc32c.h
 _MAGIC = {
     "GZIP-compressed": b"\x1f\x8b\x08",
     "BZIP2-compressed": b"BZh",
@@ -231,8 +232,10 @@ def other_format(path: str) -> str | None:
     """
     with open(path, "rb") as file:
         start = file.read(_EDGE)
-    if len(start) >= _HEADER and _masked_crc(start[:8]) == int.from_bytes(start[8:12], "little"):
-        return None  # an uncompressed file begins with a size and its checksum
+    if len(start) >= _HEADER:
+        (size_crc,) = masked_crcs([start[:8]])
+        if size_crc == int.from_bytes(start[8:12], "little"):
+            return None  # an uncompressed file begins with a size and its checksum
     for name, magic in _MAGIC.items():
         if start.startswith(magic):
             return name
@@ -260,9 +263,13 @@ def _text_format(start):
     return f"text, {text.strip().splitlines()[0][:40]!r}"
 
 
-def _masked_crc(content):
-    crc = google_crc32c.value(content)
-    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
+def masked_crcs(strings: Iterable[bytes]) -> np.ndarray:
+    """Return masked CRCs, uint32 [k], as TFRecord files store them.
+
+    TensorFlow masks CRCs because a CRC over bytes that include CRCs is less reliable.
+    """
+    crcs = np.array([google_crc32c.value(string) for string in strings], np.uint32)
+    return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + _MASK_DELTA
 
 
 def fingerprint(files: Sequence[str]) -> str:

@@ -23,7 +23,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import google_crc32c
 import numpy as np
 import tensorflow as tf
 
@@ -39,7 +38,6 @@ _READ_BUFFER = 1 << 20
 # and the checksum of the record (4 bytes).
 _FRAME = (12, 4)
 _SIZE_BYTES = 8
-_MASK_DELTA = np.uint32(0xA282EAD8)  # the constant in TensorFlow's lib/hash/crc32c.h
 _RECORDS_WORTH_KEEPING = 200_000  # reading this number of records takes one to several seconds
 _DIGEST_BYTES = 32
 _FORMAT = 4  # version of the format of a saved index
@@ -162,19 +160,10 @@ def _are_intact(frames, records, sizes):
         return found == sizes
     expected = np.empty(len(frames), [("size", "<u8"), ("size_crc", "<u4"), ("crc", "<u4")])
     expected["size"] = sizes - (before + after)
-    expected["size_crc"] = _masked_crcs(frame[:_SIZE_BYTES] for frame in frames)
-    expected["crc"] = _masked_crcs(records)
+    expected["size_crc"] = tfrecords.masked_crcs(frame[:_SIZE_BYTES] for frame in frames)
+    expected["crc"] = tfrecords.masked_crcs(records)
     around = b"".join(frame[:before] + frame[-after:] for frame in frames)
     return np.frombuffer(around, expected.dtype) == expected
-
-
-def _masked_crcs(strings):
-    """Return masked CRCs, uint32 [k], as TFRecord files store them.
-
-    TensorFlow masks CRCs because a CRC over bytes that include CRCs is less reliable.
-    """
-    crcs = np.array([google_crc32c.value(string) for string in strings], np.uint32)
-    return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + _MASK_DELTA
 
 
 def get(files: Sequence[str], lengths_of: Callable[..., Any], key: str) -> RecordIndex:
