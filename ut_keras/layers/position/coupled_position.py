@@ -9,7 +9,7 @@ from ut_keras import parts
 from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.layer import PositionWise, check_choice, check_least
 from ut_keras.layers.basic.signature import Shape
-from ut_keras.layers.position import randomized_position
+from ut_keras.layers.position import randomized_position, timing_signal
 from ut_keras.ops import gather
 from ut_keras.ops import seed as seed_lib
 
@@ -95,10 +95,8 @@ class CoupledPosition(PositionWise):
     ) -> tf.Tensor:
         if ids is not None:
             index = self._source_position_ids(ids)
-        elif positions is not None:
-            index = positions
         else:
-            index = tf.range(tf.shape(x)[1])[tf.newaxis]
+            index = timing_signal.positions_or_default(positions, x)
         index %= self.places
         if training:
             batch_size = tf.shape(x)[0]

@@ -62,11 +62,9 @@ class RandomizedPosition(PositionWise):
     def call(
         self, x: tf.Tensor, positions: tf.Tensor | None = None, training: bool | None = None
     ) -> tf.Tensor:
-        length = tf.shape(x)[1]
-        if positions is None:
-            positions = tf.range(length)[tf.newaxis]
+        positions = timing_signal.positions_or_default(positions, x)
         if training:
-            positions = tf.gather(self.sample_positions(length), positions)
+            positions = tf.gather(self.sample_positions(tf.shape(x)[1]), positions)
         else:
             positions *= self.positions // self.max_length
         return x + tf.cast(timing_signal.sinusoid(positions, x.shape[-1]), x.dtype)

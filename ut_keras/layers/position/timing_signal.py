@@ -41,6 +41,16 @@ def sinusoid(positions: tf.Tensor, channels: int) -> tf.Tensor:
     return tf.concat([*halves, tf.zeros_like(x)] if channels % 2 else halves, axis=-1)
 
 
+def positions_or_default(positions: tf.Tensor | None, x: tf.Tensor) -> tf.Tensor:
+    """Return `positions`, or 0, …, S - 1 as int32 [1, S] if `positions` is None.
+
+    Args:
+        positions: int tensor [S] or [B, S]. Optional.
+        x: tensor [B, S, D].
+    """
+    return tf.range(tf.shape(x)[1])[tf.newaxis] if positions is None else positions
+
+
 @keras.saving.register_keras_serializable(package="ut_keras")
 class SinusoidPosition(PositionWise):
     """Adds the sinusoidal position signal (`pos="timing"`).
@@ -56,8 +66,7 @@ class SinusoidPosition(PositionWise):
     """
 
     def call(self, x: tf.Tensor, positions: tf.Tensor | None = None) -> tf.Tensor:
-        if positions is None:
-            positions = tf.range(tf.shape(x)[1])[tf.newaxis]
+        positions = positions_or_default(positions, x)
         return x + tf.cast(sinusoid(positions, x.shape[-1]), x.dtype)
 
 
@@ -96,8 +105,7 @@ class LearnedPosition(PositionWise):
         )
 
     def call(self, x: tf.Tensor, positions: tf.Tensor | None = None) -> tf.Tensor:
-        if positions is None:
-            positions = tf.range(tf.shape(x)[1])[tf.newaxis]
+        positions = positions_or_default(positions, x)
         known = (positions < self.max_length)[..., tf.newaxis]
         row = tf.minimum(positions, self.max_length - 1)
         found = gather.rows(tf.convert_to_tensor(self.embedding), row)
