@@ -68,8 +68,11 @@ def start_or_constant(is_start: tf.Tensor, start: Any, constant: Any) -> Any:
         start: nest of tensors and TensorArrays, the loop state before the first step.
         constant: nest like `start`, the result of `without_gradient`.
     """
-    tensors = iter(_tensors(start))
-    return _map_tensors(lambda x: tf.where(is_start, next(tensors), x), constant)
+    return tf.nest.map_structure(
+        lambda x, y: y if isinstance(y, tf.TensorArray) else tf.where(is_start, x, y),
+        start,
+        constant,
+    )
 
 
 def start_of_last_steps(
@@ -103,7 +106,7 @@ def start_of_last_steps(
     seeds = stateless.seeds(layer)
 
     def remember(entries, index, loop, values):
-        tensors = [*_tensors(loop), *values]
+        tensors = [*_leaves(loop), *values]
         return [entry.write(index, x) for entry, x in zip(entries, tensors, strict=True)]
 
     def body(step, loop, values, entries):
@@ -118,7 +121,7 @@ def start_of_last_steps(
         values = [tf.convert_to_tensor(seed.value) for seed in seeds]
         entries = [
             tf.TensorArray(x.dtype, backprop_steps, element_shape=x.shape, clear_after_read=False)
-            for x in (*_tensors(loop), *values)
+            for x in (*_leaves(loop), *values)
         ]
         num_steps, last, _, entries = tf.while_loop(
             lambda step, loop, *_: should_continue(loop),
@@ -128,7 +131,7 @@ def start_of_last_steps(
         )
         start = tf.maximum(num_steps - backprop_steps, 0) % backprop_steps
         found = [entry.read(start) for entry in entries]
-        num_loop_tensors = len(_tensors(loop))
+        num_loop_tensors = len(_leaves(loop))
         for seed, value in zip(seeds, found[num_loop_tensors:], strict=True):
             seed.assign(value)
         loop_tensors = iter(found[:num_loop_tensors])
@@ -138,7 +141,8 @@ def start_of_last_steps(
     return start_or_constant(num_steps <= backprop_steps, loop, last_steps)
 
 
-def _tensors(nest):
+def _leaves(nest):
+    """Return the leaves of a nest, in order, except TensorArrays. A leaf may be a NumPy array."""
     return [leaf for leaf in tf.nest.flatten(nest) if not isinstance(leaf, tf.TensorArray)]
 
 
