@@ -90,8 +90,7 @@ def _read(path):
     article: list[str] = []
     highlights: list[str] = []
     reads_highlights = False
-    # A story may be empty. Carriage returns are removed as in `raw_text.lines`.
-    lines = (line.replace("\r", "") for line in text_lines.lines(path))
+    lines = text_lines.lines_as_in_t2t(path)
     for line in filter(None, (line.strip(raw_text.ASCII_SPACES) for line in lines)):
         if line.startswith("@highlight"):
             reads_highlights = True

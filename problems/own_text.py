@@ -221,8 +221,7 @@ class Text2textTmpdirTokens(Text2textTmpdir):
         return ()
 
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
-        path = _path(tmp_dir, "vocab.txt")
-        yield from map(str.strip, raw_text.with_text(text_lines.lines(path), path))
+        yield from raw_text.read_lines(_path(tmp_dir, "vocab.txt"))
 
     def build_vocab(self, texts: Iterable[str]) -> text_problems.Vocabulary:
         return text_encoder.TokenTextEncoder(tokens=[self.oov_token, *texts])

@@ -162,15 +162,12 @@ def read_lines(path: str, stripped: str | None = None) -> Iterator[str]:
 
 
 def lines(path: str) -> Iterator[str]:
-    """Yield the lines of a text or `.gz` file of a published dataset.
-
-    All carriage returns are removed. TensorFlow removes them when T2T reads lines, so the words
-    around a carriage return become one word.
+    """Yield the lines of a text or `.gz` file as T2T reads them, without carriage returns.
 
     Raises:
         DataError: if a line is not UTF-8, or if the file is incomplete or contains no text.
     """
-    return (line.replace("\r", "") for line in with_text(text_lines.lines(path), path))
+    return with_text(text_lines.lines_as_in_t2t(path), path)
 
 
 def with_text(texts: Iterable[str], path: str) -> Iterator[str]:

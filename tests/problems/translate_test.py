@@ -101,13 +101,15 @@ def test_segments_of_sgm_files_may_have_any_layout(tmp_path):
         list(parallel_text.read_pairs(paths))
 
 
-def test_carriage_returns_inside_lines_are_removed(tmp_path):
+def test_carriage_returns_inside_lines_are_removed_with_a_note(tmp_path, capsys):
     """T2T reads lines with TensorFlow, which removes all carriage returns."""
     (tmp_path / "a").write_bytes(b"one\rtwo\r\nthree\n")
     (tmp_path / "b").write_bytes(b"eins\nd\rrei\n")
     paths = [str(tmp_path / name) for name in "ab"]
     assert list(parallel_text.read_pairs(paths)) == [("onetwo", "eins"), ("three", "drei")]
     assert list(parallel_text.lines_for_vocab(paths[0])) == ["onetwo", "three"]
+    printed = capsys.readouterr().out
+    assert [printed.count(f"lines of {path} have carriage returns") for path in paths] == [1, 1]
     assert tf.io.gfile.GFile(paths[0]).readlines() == ["onetwo\n", "three\n"]
 
 

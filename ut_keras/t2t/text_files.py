@@ -20,24 +20,9 @@ from ut_keras.text.text_encoder_base import EOS, TextEncoder
 _EXTRA_LABEL = re.compile(r"(.*)\tExtra_Label: (.*)")
 
 
-def raw_lines(path: str) -> Iterator[str]:
-    """Yield the lines of a text or `.gz` file. Carriage returns are removed, as in TensorFlow.
-
-    If a line has a carriage return before its end, the function prints one note for the file.
-    """
-    for line in text_lines.lines(path):
-        if "\r" in line:
-            missing.print_once(
-                f"note: lines of {path} have carriage returns before their ends. As in T2T, they "
-                "are removed, so the words around them become one word."
-            )
-            line = line.replace("\r", "")
-        yield line
-
-
 def txt_line_iterator(txt_path: str) -> Iterator[str]:
     """Yield the lines of a file without surrounding white space."""
-    return map(str.strip, raw_lines(txt_path))
+    return map(str.strip, text_lines.lines_as_in_t2t(txt_path))
 
 
 def txt_line_sharded_iterator(txt_pattern: str) -> Iterator[str]:

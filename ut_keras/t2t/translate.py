@@ -16,7 +16,7 @@ from ut_keras.files import whole_file
 from ut_keras.problems import parallel_text
 from ut_keras.problems.problem import Samples
 from ut_keras.t2t import generator_utils, missing, problem, text_files, text_problems
-from ut_keras.text import sacre_bleu
+from ut_keras.text import sacre_bleu, text_lines
 
 _NAMED = re.compile(r"translate_([a-z]{2})_?([a-z]{2})(?![a-z])")
 _LANGUAGE = re.compile(r"(?!(txt|sgm|tgz|zip|bz2|gz|xz|tok|bpe|spm|src|ref|dev|lc)$)[a-z]{2,3}")
@@ -168,7 +168,7 @@ def _columns(tmp_dir, url, source, target, pattern):
         raw = generator_utils.maybe_download(tmp_dir, os.path.basename(url), url)
         paths = found(tmp_dir) or found(generator_utils.unpacked(raw))
     most, skipped = max(source, target), 0
-    for line in itertools.chain.from_iterable(map(text_files.raw_lines, paths)):
+    for line in itertools.chain.from_iterable(map(text_lines.lines_as_in_t2t, paths)):
         parts = line.split("\t")  # split before strip, because a column may be empty
         if len(parts) > most:
             yield parts[source].strip(), parts[target].strip()

@@ -7,6 +7,7 @@ import TensorFlow.
 
 import codecs
 import contextlib
+import functools
 import gzip
 import io
 import zlib
@@ -79,6 +80,29 @@ def lines(path: str) -> Iterator[str]:
                     f"{error.start + 1} of the line."
                 ) from error
             yield text
+
+
+def lines_as_in_t2t(path: str) -> Iterator[str]:
+    """Yield the lines of a file as T2T reads them: TensorFlow removes all carriage returns.
+
+    If a line has a carriage return before its end, the function prints one note for the file.
+
+    Raises:
+        DataError, OSError: as `lines`.
+    """
+    for line in lines(path):
+        if "\r" in line:
+            _print_once(
+                f"note: lines of {path} have carriage returns before their ends. As in T2T, they "
+                "are removed, so the words around them become one word."
+            )
+            line = line.replace("\r", "")
+        yield line
+
+
+@functools.cache
+def _print_once(note):
+    print(note, flush=True)
 
 
 def carriage_return_note(number: int, title: str) -> str:
