@@ -534,3 +534,62 @@ def test_package_reading_every_file_finds_no_files_of_ut_keras(make, tmp_path, p
     left = [path for path in (tmp_path / "data").iterdir() if path.is_file()]
     names = {path.name for path in left if not path.name.startswith("mine-")}
     assert names == {"raw.txt", problem.t2t.vocab_filename}
+
+
+_FIXED = """
+import tensorflow as tf
+
+@registry.register_problem
+class Mine(Base):
+    batch_size_means_tokens = {means_tokens}
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        for number in range(10):
+            yield {{"inputs": "ab", "targets": "b" * (number % 3 + 1)}}
+    vocab_type = text_problems.VocabType.CHARACTER
+"""
+_PREPROCESS = """
+    def preprocess_example(self, example, mode, hparams):
+        for name in ("inputs", "targets"):
+            ids = tf.pad(example[name], [[0, 6 - tf.shape(example[name])[0]]])
+            example[name] = tf.ensure_shape(ids, [6]) if {is_fixed} else ids
+        return example
+"""
+_READING_SPEC = """
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        return ({{"inputs": "abcde", "targets": "edcba"}} for _ in range(10))
+    def example_reading_spec(self):
+        field = tf.FixedLenFeature([6], tf.int64)
+        return {{"inputs": field, "targets": field}}, None
+"""
+
+
+@pytest.mark.parametrize(
+    "source, means_tokens, is_fixed, sizes",
+    [
+        (_PREPROCESS, False, True, [3, 7]),
+        (_READING_SPEC, False, True, [3, 7]),
+        (_PREPROCESS, True, True, [1] * 10),
+        (_PREPROCESS, False, False, [1] * 10),
+    ],
+)
+def test_batch_size_counts_examples_of_fixed_shapes(make, source, means_tokens, is_fixed, sizes):
+    """As in T2T, no example is too long or too short if batch_size counts examples."""
+    code = (_FIXED + source).format(means_tokens=means_tokens, is_fixed=is_fixed)
+    problem = make(code)
+    limits = ",max_length=4,min_length=2" if len(sizes) == 2 else ""
+    hp = hparams.get("transformer_tiny", f"batch_size=7{limits}")
+    for split in ("train", "dev"):
+        batches = [targets for _, targets in problem.dataset(split, make.data_dir, hp)]
+        assert sorted(batch.shape[0] for batch in batches) == sizes
+        assert {batch.shape[1] for batch in batches} == {6}
+
+
+def test_error_in_preprocess_example_is_reported_with_fixed_shapes(make):
+    problem = make(
+        (_FIXED + _PREPROCESS)
+        .format(means_tokens=False, is_fixed=True)
+        .replace("return example", "pass")
+    )
+    hp = hparams.get("transformer_tiny", "batch_size=7")
+    with pytest.raises(DataError, match="preprocess_example of mine must return a dict"):
+        problem.dataset("train", make.data_dir, hp)

@@ -461,6 +461,15 @@ class Adapted(problem.Problem):
         return not overridden.is_unchanged(self.t2t, "preprocess_example")
 
     @property
+    def fixed_length(self) -> int | None:
+        if self.t2t.batch_size_means_tokens:
+            return None
+        hparams = None
+        if self.preprocess_needs_hparams and self._run_hparams is not None:
+            hparams = t2t_hparam.from_dataclass(self._run_hparams)
+        return example_features.fixed_length(self.t2t, self._mode, hparams)
+
+    @property
     def preprocess_key(self) -> str:
         """A text that changes if `preprocess_example` or the hparams change.
 

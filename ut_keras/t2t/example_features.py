@@ -3,6 +3,7 @@
 example["context"]      example.read == {"context"}
 """
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -43,6 +44,41 @@ class Example(dict[str, Any]):
 
     def copy(self) -> dict[str, Any]:
         return {**self}
+
+
+def fixed_length(t2t: problem.Problem, mode: str, hparams: hparam.HParams | None) -> int | None:
+    """Return the length of the longest feature, if the code of the package fixes all shapes.
+
+    `example_reading_spec` fixes a shape with `tf.FixedLenFeature`, and `preprocess_example` with
+    `set_shape`.
+
+    Args:
+        t2t: `problem.Problem`, the problem of the package.
+        mode: str. T2T's mode, "train" or "eval".
+        hparams: `HParams` of the run. None means that `preprocess_example` is not called.
+
+    Returns:
+        int, or None if the shape of a feature is not fixed.
+    """
+    import tensorflow as tf
+
+    fields, _ = t2t.example_reading_spec()
+    fixed = [isinstance(field, tf.io.FixedLenFeature) for field in fields.values()]
+    shapes = {
+        name: tf.TensorShape(field.shape if is_fixed else [None])
+        for (name, field), is_fixed in zip(fields.items(), fixed, strict=True)
+    }
+    if hparams is not None:
+        # If the code of the package raises an error here, `preprocess` reports it later.
+        with contextlib.suppress(Exception, SystemExit):
+            example = {name: tf.TensorSpec(shape, tf.int64) for name, shape in shapes.items()}
+            # The package may change its argument, so it gets a copy.
+            call = tf.function(lambda values: t2t.preprocess_example({**values}, mode, hparams))
+            made = call.get_concrete_function(example).structured_outputs
+            shapes = {name: values.shape for name, values in made.items()}
+    if not all(shape.is_fully_defined() for shape in shapes.values()):
+        return None
+    return max(shape.num_elements() for shape in shapes.values())
 
 
 def preprocess(
