@@ -11,7 +11,6 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
-import keras
 import tensorflow as tf
 
 from ut_keras import hparam_schema
@@ -27,9 +26,8 @@ from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.depth.step_recording import StatePatch
 from ut_keras.metrics.losses import LossTerm
-from ut_keras.models import embedding_tables, keras_model, losses
+from ut_keras.models import embedding_tables, keras_model, losses, shared_layers
 from ut_keras.models.output import Encoded, Inspection, ModelOutput
-from ut_keras.ops import private_api
 
 
 class Seq2Seq(keras_model.KerasModel):
@@ -90,7 +88,7 @@ class Seq2Seq(keras_model.KerasModel):
         self.num_steps = num_steps
         self.class_labels = specs["targets"].modality == "class_label"
         if like is not None:
-            self._share_layers(like)
+            shared_layers.share(self, like)
             return
         tables = embedding_tables.make(
             hparams, specs, self.dtype_policy, self._softmax_size(hparams)
@@ -174,24 +172,6 @@ class Seq2Seq(keras_model.KerasModel):
         for layer in self.layers:
             build_all([layer], ids if isinstance(layer, embedding.SymbolEmbedding) else state)
         self.built = True
-
-    def _share_layers(self, like):
-        """Use the layers of `like`, instead of new ones that a subclass creates in `_make_stacks`.
-
-        The attributes of `like` that are a layer or None become attributes of this model. Keras
-        then tracks the layers in the same order as in `like`.
-        """
-        named = vars(like).items()
-        for layer in like.layers:  # in the order of their creation
-            for name in [name for name, value in named if value is layer]:
-                setattr(self, name, layer)
-        for name in [name for name, value in named if value is None and name not in vars(self)]:
-            setattr(self, name, None)
-        self.built = True
-        if not like.trainable:
-            self.trainable = False
-        if like.compiled:
-            self.compile(**private_api.compile_arguments(like))
 
     # The forward pass.
 
@@ -463,48 +443,8 @@ class Seq2Seq(keras_model.KerasModel):
         arguments = (self.hparams, self.specs, self.target_space_id, num_steps, self)
         own = keras_model.own_arguments(self.get_config())
         model = type(self)(*arguments, name=self.name, dtype=self.dtype_policy, **own)
-        model._check_shares_weights(self)
+        shared_layers.check(model, self)
         return model
-
-    def _check_shares_weights(self, like):
-        """Raise ValueError if the layers of a user's subclass do not belong to both models.
-
-        A new layer without weights is allowed. Dropout, for example, has only a seed. A layer that
-        is built at its first call would make new weights in each of the two models.
-        """
-        # Keras also tracks a layer whose attribute has another value now. `like` does not use it.
-        held = {id(value) for value in _values(private_api.attributes(like))}
-        replaced = {
-            id(part)
-            for layer in like.layers
-            if id(layer) not in held
-            for part in (*private_api.flatten_layers(layer), *layer.weights)
-        }
-        of_like = {id(layer): layer for layer in private_api.flatten_layers(like)}
-        of_self = {id(layer): layer for layer in private_api.flatten_layers(self)}
-        weights_of_like = {id(weight): weight for weight in like.weights}
-        weights_of_self = {id(weight): weight for weight in self.weights}
-        own_weights = [
-            weight.path
-            for key, weight in {**weights_of_self, **weights_of_like}.items()
-            if (key in weights_of_self) != (key in weights_of_like) and key not in replaced
-        ]
-        unbuilt = [
-            layer.name
-            for key, layer in {**of_self, **of_like}.items()
-            if (key in of_self) != (key in of_like)
-            and key not in replaced
-            and not layer.built
-            and layer not in (self, like)
-            # A layer without its own `build` makes no weights at its first call.
-            and type(layer).build is not keras.layers.Layer.build
-        ]
-        if own_weights or unbuilt:
-            what = own_weights[0] if own_weights else f"{unbuilt[0]}, which is not built yet"
-            raise ValueError(
-                "with_steps requires that a subclass makes its layers in `_make_stacks`, so that "
-                f"the new model shares them. Received: {type(self).__name__}, which makes {what}."
-            )
 
     # Decoding.
 
@@ -626,14 +566,3 @@ class Seq2Seq(keras_model.KerasModel):
             return "an encoder without a decoder also has outputs at padding"
         is_mean = getattr(self.hparams, "class_label_pooling", "mean") == "mean"
         return "class_label_pooling=mean includes padding" if is_mean else ""
-
-
-def _values(container):
-    """Iterate over the values in nested lists, sets and dicts."""
-    if isinstance(container, dict):
-        container = list(container.values())
-    if not isinstance(container, list | tuple | set):
-        yield container
-        return
-    for value in container:
-        yield from _values(value)
