@@ -218,76 +218,119 @@ def untrimmed_beam_search(task: Task, beam_size: int, alpha: Any) -> tuple[Decod
         (`Decoded` with ids [B, K, L], the length of the ids that `beam_search` returns: int32
         scalar).
     """
-
-    def length_penalty(length):
-        return tf.pow((5.0 + tf.cast(length, tf.float32)) / 6.0, alpha)
-
-    penalty_when_full = length_penalty(task.max_output_length)  # [B]
-
-    def is_done(position, alive_log_probs, finished_scores):
-        # `best_alive` is an upper bound of all future scores. It assumes that the best unfinished
-        # hypothesis loses no more probability and ends either now or at the maximum length. The
-        # signs of `best` and `alpha` determine which of these two scores is larger.
-        best = alive_log_probs[:, 0] + task.eos_bonus
-        best_alive = tf.maximum(best / length_penalty(position + 1), best / penalty_when_full)
-        # T2T continues until the searches of all examples have ended. The results are the same.
-        settled = tf.reduce_min(finished_scores, axis=1) > best_alive
-        nothing_left = alive_log_probs[:, 0] == -float("inf")
-        return settled | nothing_left | (position >= task.max_output_length)
-
-    def take_step(state):
-        query = Query(state.position, state.alive_ids, state.ancestors)
-        logits, cache = task.next_logits(query, state.cache)
-        vocab_size = logits.shape[-1] or tf.shape(logits)[-1]
-        # At most K of the 2 K candidates end with EOS, because each beam has only one candidate
-        # with EOS. So at least K candidates remain unfinished.
-        log_probs, beam_and_token = _best_continuations(
-            logits, query, task, state.alive_log_probs, 2 * beam_size
-        )
-        scores = log_probs / length_penalty(state.position + 1)
-        parents, tokens = beam_and_token // vocab_size, beam_and_token % vocab_size
-        candidates = tf.gather(state.alive_ids, parents, batch_dims=1)
-        candidates = _write_column(candidates, state.position, tokens)
-        done = state.done[:, tf.newaxis]
-        ended = (tokens == EOS) & ~done & (scores > -float("inf"))
-
-        # Finished candidates are no longer alive. T2T keeps finished candidates alive if fewer than
-        # K other candidates are left. This happens only at the first tokens, and only if the
-        # vocabulary is smaller than 2 K.
-        alive_scores, kept = tf.math.top_k(tf.where(ended, -float("inf"), scores), k=beam_size)
-        parents = tf.gather(parents, kept, batch_dims=1)
-        alive_log_probs = alive_scores * length_penalty(state.position + 1)
-        alive_log_probs = tf.where(done, state.alive_log_probs, alive_log_probs)
-        alive_ids = tf.gather(candidates, kept, batch_dims=1)
-        alive_ids = tf.where(done[:, :, tf.newaxis], state.alive_ids, alive_ids)
-
-        all_ids = tf.concat([state.finished_ids, candidates], axis=1)
-        ended_scores = tf.where(ended, scores, -float("inf"))
-        all_scores = tf.concat([state.finished_scores, ended_scores], axis=1)
-        finished_scores, best = tf.math.top_k(all_scores, k=beam_size)
-        all_ended = tf.concat([state.finished, ended], axis=1)
-        ancestors = tf.gather(state.ancestors, parents, batch_dims=1)
-        return (
-            BeamState(
-                position=state.position + 1,
-                alive_ids=alive_ids,
-                alive_log_probs=alive_log_probs,
-                ancestors=_write_column(ancestors, state.position, parents),
-                finished_ids=tf.gather(all_ids, best, batch_dims=1),
-                finished_scores=finished_scores,
-                finished=tf.gather(all_ended, best, batch_dims=1),
-                done=is_done(state.position + 1, alive_log_probs, finished_scores),
-                cache=cache,
-            ),
-        )
-
+    penalty_when_full = _length_penalty(task.max_output_length, alpha)  # [B]
     (last,) = tf.while_loop(
         lambda state: ~tf.reduce_all(state.done),
-        take_step,
+        lambda state: (_take_step(task, state, beam_size, alpha, penalty_when_full),),
         (_start_beams(task, beam_size),),
         maximum_iterations=task.max_length,
     )
     return _best_outputs(last), last.position
+
+
+def _length_penalty(length, alpha):
+    return tf.pow((5.0 + tf.cast(length, tf.float32)) / 6.0, alpha)
+
+
+class _Candidates(NamedTuple):
+    """The 2 K best continuations of the unfinished hypotheses of each example."""
+
+    ids: tf.Tensor  # int32 [B, 2 K, L]
+    scores: tf.Tensor  # float32 [B, 2 K], log probabilities divided by the length penalty
+    parents: tf.Tensor  # int32 [B, 2 K], the beam that each candidate continues
+    ended: tf.Tensor  # bool [B, 2 K], whether the candidate ends with EOS
+
+
+def _take_step(task, state, beam_size, alpha, penalty_when_full):
+    """Return the `BeamState` after one more token.
+
+    Args:
+        task, beam_size, alpha: as for `beam_search`.
+        state: `BeamState`.
+        penalty_when_full: float32 [B], the length penalty at the maximum output length.
+    """
+    position = state.position + 1
+    penalty = _length_penalty(position, alpha)
+    candidates, cache = _make_candidates(task, state, beam_size, penalty)
+    alive_ids, alive_log_probs, parents = _best_alive(candidates, state, beam_size, penalty)
+    finished_ids, finished_scores, finished = _best_finished(candidates, state, beam_size)
+    ancestors = tf.gather(state.ancestors, parents, batch_dims=1)
+
+    # `best_score` is an upper bound of all future scores. It assumes that the best unfinished
+    # hypothesis loses no more probability and ends either now or at the maximum length. The signs
+    # of `best` and `alpha` determine which of these two scores is larger.
+    best = alive_log_probs[:, 0] + task.eos_bonus
+    best_score = tf.maximum(best / _length_penalty(position + 1, alpha), best / penalty_when_full)
+    # T2T continues until the searches of all examples have ended. The results are the same.
+    settled = tf.reduce_min(finished_scores, axis=1) > best_score
+    nothing_left = alive_log_probs[:, 0] == -float("inf")
+    return BeamState(
+        position=position,
+        alive_ids=alive_ids,
+        alive_log_probs=alive_log_probs,
+        ancestors=_write_column(ancestors, state.position, parents),
+        finished_ids=finished_ids,
+        finished_scores=finished_scores,
+        finished=finished,
+        done=settled | nothing_left | (position >= task.max_output_length),
+        cache=cache,
+    )
+
+
+def _make_candidates(task, state, beam_size, penalty):
+    """Return (`_Candidates`, the cache after this token)."""
+    query = Query(state.position, state.alive_ids, state.ancestors)
+    logits, cache = task.next_logits(query, state.cache)
+    vocab_size = logits.shape[-1] or tf.shape(logits)[-1]
+    # At most K of the 2 K candidates end with EOS, because each beam has only one candidate with
+    # EOS. So at least K candidates remain unfinished.
+    log_probs, beam_and_token = _best_continuations(
+        logits, query, task, state.alive_log_probs, 2 * beam_size
+    )
+    scores = log_probs / penalty
+    parents, tokens = beam_and_token // vocab_size, beam_and_token % vocab_size
+    ids = _write_column(tf.gather(state.alive_ids, parents, batch_dims=1), state.position, tokens)
+    ended = (tokens == EOS) & ~state.done[:, tf.newaxis] & (scores > -float("inf"))
+    return _Candidates(ids, scores, parents, ended), cache
+
+
+def _best_alive(candidates, state, beam_size, penalty):
+    """Return the K best unfinished candidates. An example whose search is done keeps its beams.
+
+    Finished candidates are no longer alive. T2T keeps finished candidates alive if fewer than K
+    other candidates are left. This happens only at the first tokens, and only if the vocabulary is
+    smaller than 2 K.
+
+    Returns:
+        (ids int32 [B, K, L], log probabilities float32 [B, K], parents int32 [B, K]).
+    """
+    scores = tf.where(candidates.ended, -float("inf"), candidates.scores)
+    scores, kept = tf.math.top_k(scores, k=beam_size)
+    ids = tf.gather(candidates.ids, kept, batch_dims=1)
+    done = state.done[:, tf.newaxis]
+    return (
+        tf.where(done[:, :, tf.newaxis], state.alive_ids, ids),
+        tf.where(done, state.alive_log_probs, scores * penalty),
+        tf.gather(candidates.parents, kept, batch_dims=1),
+    )
+
+
+def _best_finished(candidates, state, beam_size):
+    """Return the K best finished hypotheses, among the earlier ones and the candidates.
+
+    Returns:
+        (ids int32 [B, K, L], scores float32 [B, K], bool [B, K]: whether it is a hypothesis).
+    """
+    ended_scores = tf.where(candidates.ended, candidates.scores, -float("inf"))
+    all_scores = tf.concat([state.finished_scores, ended_scores], axis=1)
+    scores, best = tf.math.top_k(all_scores, k=beam_size)
+    all_ids = tf.concat([state.finished_ids, candidates.ids], axis=1)
+    all_finished = tf.concat([state.finished, candidates.ended], axis=1)
+    return (
+        tf.gather(all_ids, best, batch_dims=1),
+        scores,
+        tf.gather(all_finished, best, batch_dims=1),
+    )
 
 
 def _start_beams(task, beam_size):
