@@ -144,35 +144,23 @@ def observe(
     steps = attention if steps is None else steps
     recording = {"record_steps": True, "patches": patches} if steps or patches else {}
     output = model.forward(features, training=False, record_attention=attention, **recording)
-    maps, ponder, recorded = {}, {}, {}
-    for stack, layer, positions, keys in (
-        ("encoder", model.encoder, source, source),
-        ("decoder", model.decoder, target, read),
-    ):
+    ponder, recorded = {}, {}
+    for stack, positions in stacks.items():
         found = getattr(output, stack)
         if found is None or positions is None:
             continue
         if found.ponder_times is not None:
-            # If all positions halt together, an example has only one ponder time.
-            times = np.broadcast_to(
-                np.asarray(found.ponder_times, "float32")[0], positions.kept.shape
-            )
-            ponder[stack] = PonderTimes(positions.labels, times[positions.kept])
+            ponder[stack] = _ponder_times(found.ponder_times, positions)
         if found.recorded is not None:
-            is_last = stack == [*kept][-1]
             predictions = step_lens.NO_PREDICTIONS
-            if is_last:
+            if stack == [*kept][-1]:
                 predictions = _predictions(model, output, found.recorded, positions, encoders)
             recorded[stack] = step_lens.steps(
                 stack, found.recorded, positions.labels, positions.kept, predictions
             )
-        maps[stack] = _map(stack, layer, found.attention_weights, positions, keys)
-        if stack == "decoder":
-            weights = found.memory_attention_weights
-            maps["memory"] = _map("memory", layer, weights, positions, source)
     step_lens.check_were_taken(patches, recorded)
     return Observation(
-        {kind: found for kind, found in maps.items() if found is not None},
+        _maps(model, output, source, target, read),
         ponder,
         _inputs(features, source, encoders),
         _outputs(model, output, features, source, encoders.get("targets")),
@@ -247,6 +235,33 @@ def _target_positions(model, features, encoders):
     written = token_labels(encoder, ids)
     read = [START, *written[:-1]]
     return tuple(_Positions([*itertools.compress(all_, kept)], kept) for all_ in (written, read))
+
+
+def _ponder_times(times, positions):
+    """Return the `PonderTimes` of the positions of a stack."""
+    # If all positions halt together, an example has only one ponder time.
+    times = np.broadcast_to(np.asarray(times, "float32")[0], positions.kept.shape)
+    return PonderTimes(positions.labels, times[positions.kept])
+
+
+def _maps(model, output, source, target, read):
+    """Return the recorded attention, a dict from kind to `Map`.
+
+    Args:
+        output: `ModelOutput`.
+        source: `_Positions` of the encoder.
+        target, read: the predicted and the read `_Positions` of the decoder.
+    """
+    maps = {}
+    if output.encoder is not None and source is not None:
+        weights = output.encoder.attention_weights
+        maps["encoder"] = _map("encoder", model.encoder, weights, source, source)
+    if output.decoder is not None and target is not None:
+        weights = output.decoder.attention_weights
+        maps["decoder"] = _map("decoder", model.decoder, weights, target, read)
+        weights = output.decoder.memory_attention_weights
+        maps["memory"] = _map("memory", model.decoder, weights, target, source)
+    return {kind: found for kind, found in maps.items() if found is not None}
 
 
 def _map(kind, layer, weights, positions, keys):
