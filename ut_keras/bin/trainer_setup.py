@@ -71,39 +71,17 @@ def check(args: argparse.Namespace) -> Setup:
     problem = problem.with_hparams(hp)
     if trains:
         check_train_steps(hp, args.train_steps)
-        if note := train_steps_note(hp, args.train_steps):
-            print(f"note: {note}", flush=True)
-    decode = decode_hparams.parse(args.decode_hparams)
-    if schedule.endswith("_and_decode"):
-        problem.check_scores()
-    elif args.decode_hparams:
-        note = f"--decode_hparams has no effect: --schedule={schedule} does not decode."
-        print(f"note: {note}", flush=True)
-    workers = cluster.from_environment()
-    if workers is not None and args.use_tpu:
-        raise UsageError(
-            "--use_tpu cannot be combined with the workers of TF_CONFIG. Received: both."
-        )
-    if not os.path.isdir(args.data_dir):
-        if os.path.lexists(args.data_dir):
-            raise UsageError(f"--data_dir must be a folder. Received: {args.data_dir!r}, a file.")
-        if not args.generate_data:
-            raise UsageError(
-                f"--data_dir must be a folder with data; --generate_data creates it. "
-                f"Received: {args.data_dir!r}, which does not exist."
-            )
+        _print_note(train_steps_note(hp, args.train_steps))
+    decode = _decode_hparams(args, schedule, problem)
+    workers = _workers(args)
+    _check_data_dir(args)
     _check_same_run(args, record, output_dir, trains)
     if checkpoint_files.exists(output_dir) and saved is not None:
         _check_fits_checkpoint(saved, hp, output_dir, trains)
     stopping = _early_stopping(args, schedule, problem)
     profile_steps, split = _profile_steps(args.profile), eval_split(args, problem)
     if trains:
-        if args.warm_start_from and not checkpoint_files.exists(output_dir):
-            _check_warm_start(args.warm_start_from)
-        output_folder.check(output_dir, "" if args.hparams_set else "hparams.json")
-        before = hparams_lib.get(args.hparams_set) if args.hparams_set else saved
-        for line in (*hp.ignored_notes(before), *models.unread_notes(args.model, hp, before)):
-            print(f"note: {line}", flush=True)
+        _check_training(args, hp, saved)
     print_hparam_changes(saved, hp, output_dir, inference_only=not trains)
     seed = args.random_seed
     if seed is None:
@@ -120,6 +98,57 @@ def check(args: argparse.Namespace) -> Setup:
         early_stopping=stopping,
         profile_steps=profile_steps,
     )
+
+
+def _print_note(note):
+    if note:
+        print(f"note: {note}", flush=True)
+
+
+def _decode_hparams(args, schedule, problem):
+    """Return the decode hparams, after a check that the schedule can use them."""
+    decode = decode_hparams.parse(args.decode_hparams)
+    if schedule.endswith("_and_decode"):
+        problem.check_scores()
+    elif args.decode_hparams:
+        _print_note(f"--decode_hparams has no effect: --schedule={schedule} does not decode.")
+    return decode
+
+
+def _workers(args):
+    """Return the `Cluster` of TF_CONFIG, or None if there is only one worker."""
+    workers = cluster.from_environment()
+    if workers is not None and args.use_tpu:
+        raise UsageError(
+            "--use_tpu cannot be combined with the workers of TF_CONFIG. Received: both."
+        )
+    return workers
+
+
+def _check_data_dir(args):
+    if os.path.isdir(args.data_dir):
+        return
+    if os.path.lexists(args.data_dir):
+        raise UsageError(f"--data_dir must be a folder. Received: {args.data_dir!r}, a file.")
+    if not args.generate_data:
+        raise UsageError(
+            f"--data_dir must be a folder with data; --generate_data creates it. "
+            f"Received: {args.data_dir!r}, which does not exist."
+        )
+
+
+def _check_training(args, hp, saved):
+    """Check the flags that only training uses, and print notes on hparams without effect.
+
+    Args:
+        saved: the hparams with which the run was trained, or None for a new run.
+    """
+    if args.warm_start_from and not checkpoint_files.exists(args.output_dir):
+        _check_warm_start(args.warm_start_from)
+    output_folder.check(args.output_dir, "" if args.hparams_set else "hparams.json")
+    before = hparams_lib.get(args.hparams_set) if args.hparams_set else saved
+    for line in (*hp.ignored_notes(before), *models.unread_notes(args.model, hp, before)):
+        _print_note(line)
 
 
 def _check_required(args):
