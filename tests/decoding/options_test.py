@@ -29,6 +29,14 @@ def test_from_keywords_accepts_old_name():
         options_lib.from_keywords({"own_room": False, "per_example_length": True})
 
 
+@pytest.mark.parametrize(
+    ("name", "ours"), [("extra_length", "decode_length"), ("num_beams", "beam_size")]
+)
+def test_names_of_other_interfaces_are_explained(name, ours):
+    with pytest.raises(TypeError, match=rf"Received: {name}=3\. Use {ours}\.$"):
+        options_lib.from_keywords({name: 3})
+
+
 def test_from_keywords_rejects_options():
     with pytest.raises(TypeError, match="beam_sise"):
         options_lib.from_keywords({"beam_sise": 2})

@@ -67,6 +67,13 @@ def test_free_decoding_accuracy():
     assert [sample.is_correct for sample in samples] == [True, False, False]
 
 
+def test_empty_output_is_shown():
+    ids, none = np.array([5, 6], np.int32), np.array([], np.int32)
+    decoder = toy.free_decoder(Decoded(), decode_hparams.parse("beam_size=1"))
+    lines = decoder.shown(free_decoding.Sample(ids, ids, none)).splitlines()
+    assert lines[-1] == "  decoded:   (empty)  (wrong)"
+
+
 def test_free_decoding_samples_each_batch_with_another_seed():
     seeds = []
 

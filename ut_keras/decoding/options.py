@@ -235,10 +235,18 @@ def current_names(
         if not are_hparams and (new or name) not in _NAMES:
             raise TypeError(
                 f"An option of a search must be one of {', '.join(_NAMES)}. "
-                f"Received: {name}={value!r}."
+                f"Received: {name}={value!r}.{_hint(name)}"
             )
         current[new or name] = value
     return current
+
+
+def _hint(name):
+    """Return a sentence on the option that belongs to a name of another interface, or ""."""
+    names = {spec.hparam: option for option, spec in SPECS.items()}  # those of --decode_hparams
+    names |= dict.fromkeys(("max_length", "max_new_tokens"), "decode_length")
+    names |= {"num_beams": "beam_size", "length_penalty": "alpha"}
+    return f" Use {names[name]}." if name in names else ""
 
 
 def _is_int_tensor(value):

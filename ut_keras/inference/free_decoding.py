@@ -109,10 +109,11 @@ class FreeDecoder:
     def shown(self, sample: Sample) -> str:
         """Return the lines that show a `Sample`."""
         verdict = "right" if sample.is_correct else "wrong"
+        decoded = self.to_text("targets", sample.decoded)
         return (
             f"  inputs:    {self.to_text('inputs', sample.inputs)}\n"
             f"  reference: {self.to_text('targets', sample.target)}\n"
-            f"  decoded:   {self.to_text('targets', sample.decoded)}  ({verdict})"
+            f"  decoded:   {decoded or '(empty)'}  ({verdict})"
         )
 
     def can_decode(self, dataset: tf.data.Dataset) -> bool:
