@@ -63,6 +63,15 @@ def test_bleu_cased_and_uncased(files, capsys):
     assert 10 < float(line.removeprefix("BLEU_cased = ")) < 90
 
 
+def test_segments_of_sgm_files_are_noted(files, tmp_path, capsys):
+    """The tags of an SGM file are equal on both sides, so they raise the score."""
+    (tmp_path / "ref").write_text('<doc docid="1">\n <SEG id="1">The cat</seg> \n</doc>\n')
+    (tmp_path / "hyp").write_text('<doc docid="1">\nThe cat <seg> was\n</doc>\n')
+    assert bleu.main(files) == 0
+    [note] = capsys.readouterr().err.splitlines()
+    assert "ref: 1 line is a segment of an SGM file" in note
+
+
 @pytest.fixture
 def chinese(tmp_path):
     for name in ("REFERENCES", "HYPOTHESES"):

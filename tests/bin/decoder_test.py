@@ -250,6 +250,14 @@ def test_carriage_returns_inside_lines_are_noted(run, tmp_path, capsys):
         assert ("source: 1 line contains carriage returns" in printed) == bool(number)
 
 
+def test_segments_of_sgm_files_are_noted(tmp_path, capsys):
+    for content, number in (("a <seg id=1>b</seg>\n", 0), ("<seg id='1'>a</seg>\n" * 2, 2)):
+        (tmp_path / "source").write_text(content)
+        decoder._read_lines(str(tmp_path / "source"))
+        printed = capsys.readouterr().out
+        assert ("source: 2 lines are segments of an SGM file" in printed) == bool(number)
+
+
 def test_decoder_reads_problem_and_model_from_the_run(run):
     """The other tests pass no --problem or --model, so run.json must contain both names."""
     record = json.loads((run.folder / "run.json").read_text())

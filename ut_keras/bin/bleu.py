@@ -24,6 +24,9 @@ def main(args: command.Args) -> None:
     if not args.t2t:
         sacre_bleu.metric(args.tokenize, language)  # errors are raised before the files are read
     references, hypotheses = read_pair(args.reference, args.translation)
+    for lines, path in ((references, args.reference), (hypotheses, args.translation)):
+        if note := text_lines.segment_note(lines, path):
+            print(f"note: {note}", file=sys.stderr)
     for variant in ("uncased", "cased"):
         if args.bleu_variant not in (variant, "both"):
             continue

@@ -47,7 +47,10 @@ def main(args: command.Args) -> None:
 
 def _decode_file(setup):
     lines, reference = _read_lines(setup.source), setup.args.decode_reference
-    references = bleu.read_pair(reference, setup.source)[0] if reference else None
+    references = None
+    if reference:
+        references = bleu.read_pair(reference, setup.source)[0]
+        _print_segment_note(references, reference)
     command.load_tensorflow(setup.run_dir, setup.args)
     task = setup.values["multiproblem_task_id"]
     if task >= 0:
@@ -181,7 +184,13 @@ def _read_lines(path):
     lines = text_lines.read(path)
     if note := text_lines.carriage_return_note(sum("\r" in line for line in lines), path):
         print(f"note: {note}", flush=True)
+    _print_segment_note(lines, path)
     return lines
+
+
+def _print_segment_note(lines, path):
+    if note := text_lines.segment_note(lines, path):
+        print(f"note: {note}", flush=True)
 
 
 def _encoded(setup, path, lines, first=1):

@@ -10,13 +10,15 @@ import contextlib
 import functools
 import gzip
 import io
+import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ut_keras.errors import DataError
 from ut_keras.files import file_error
 
 _MAX_LINE_BYTES = 1 << 26  # maximum bytes of a line
+_SEGMENT = re.compile(r"\s*<seg\b[^>]*>.*</seg\s*>\s*", re.IGNORECASE)
 
 
 def read(path: str) -> list[str]:
@@ -118,6 +120,25 @@ def carriage_return_note(number: int, title: str) -> str:
         return ""
     what = "line contains carriage returns" if number == 1 else "lines contain carriage returns"
     return f"{title}: {number:,} {what}, which do not end a line; only a line feed ends a line."
+
+
+def segment_note(lines: Iterable[str], title: str) -> str:
+    """Return a note on lines that are segments of an SGM file with their tags, or "".
+
+    Such files are the test sets of WMT. A command that reads one text per line also reads the tags.
+
+    Args:
+        lines: iterable of str, the lines of the file.
+        title: str, the name of the file.
+    """
+    number = sum(bool(_SEGMENT.fullmatch(line)) for line in lines)
+    if not number:
+        return ""
+    what = "line is a segment" if number == 1 else "lines are segments"
+    return (
+        f'{title}: {number:,} {what} of an SGM file, with tags such as <seg id="1">. The tags '
+        "count as text. Give a file that contains only the texts, one per line."
+    )
 
 
 def one_line(text: str) -> str:
