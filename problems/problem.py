@@ -300,6 +300,10 @@ class Problem:
         """
         return text
 
+    def text_prefix(self, name: str) -> str:
+        """Return the prefix that data generation adds to each text of the feature `name`."""
+        return ""
+
     def may_measure(self, name: str) -> bool:
         """Return whether evaluations may have a result of this name in `metrics.jsonl`."""
         if name in _COMMON_RESULTS or name.startswith("losses/"):

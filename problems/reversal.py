@@ -64,6 +64,9 @@ class Derived:
         languages = self._base.feature_languages()
         return self.rearranged(languages) if languages else {}
 
+    def text_prefix(self, name: str) -> str:
+        return self._base.text_prefix(self._sources[name])
+
     def score_decoded(
         self, sources: list[str], references: list[str], hypotheses: list[str]
     ) -> dict[str, float]:

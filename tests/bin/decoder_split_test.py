@@ -81,20 +81,39 @@ def test_output_with_tab_is_correct(capsys, return_beams):
     assert "accuracy_per_sequence=1 " in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("flags", "name"), [((False, False), "inputs"), ((True, False), "targets"), ((0, 1), "targets")]
-)
-def test_lines_without_prefix_of_package_print_note(capsys, flags, name):
-    t2t = types.SimpleNamespace(inputs_prefix="in ", targets_prefix="out ", was_reversed=flags[1])
-    problem = types.SimpleNamespace(name="mine", t2t=t2t)
-    setup = types.SimpleNamespace(problem=problem, is_language_model=flags[0], source="some.txt")
-    prefix = getattr(t2t, f"{name}_prefix")
-    decoder._print_missing_prefix(setup, [f"{prefix}a", "", f"{prefix}b"])
+class _Prefixed:
+    """A problem that adds "in " to the inputs and "out " to the targets."""
+
+    name = "mine"
+
+    def text_prefix(self, name):
+        return {"inputs": "in ", "targets": "out "}[name]
+
+
+@pytest.mark.parametrize(("name", "prefix"), [("inputs", "in "), ("targets", "out ")])
+def test_lines_without_prefix_of_package_print_note(capsys, name, prefix):
+    setup = types.SimpleNamespace(problem=_Prefixed(), source="some.txt")
+    decoder._print_missing_prefix(setup, {name: [f"{prefix}a", "", f" {prefix}b"]})
     assert not capsys.readouterr().out
-    decoder._print_missing_prefix(setup, [f"{prefix}a", "", "b", "c"])
-    assert f"some.txt: 2 lines do not begin with {name}_prefix='{prefix}'" in (
-        capsys.readouterr().out
-    )
+    decoder._print_missing_prefix(setup, {name: [f"{prefix}a", "", "b", "c"]})
+    shown = capsys.readouterr().out
+    assert f"some.txt: data generation of mine adds '{prefix}' to each text of the {name}" in shown
+    assert "2 lines do not begin with it" in shown
+
+
+def test_missing_prefix_is_noted_for_scores_and_typed_lines(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(type(problems.get(PROBLEM)), "text_prefix", _Prefixed.text_prefix)
+    (tmp_path / "pairs").write_text("1 0\t0 1\n1 1\t1 1\n")
+    run.decode(f"--score_file={tmp_path / 'pairs'}", f"--decode_to_file={tmp_path / 'scores'}")
+    shown = capsys.readouterr().out
+    for name, prefix in (("inputs", "in "), ("targets", "out ")):
+        note = f"adds '{prefix}' to each text of the {name}. 2 lines do not begin with it"
+        assert note in shown
+    (tmp_path / "typed").write_text("q\n")
+    with open(tmp_path / "typed") as file:
+        monkeypatch.setattr("sys.stdin", file)
+        run.decode("--decode_interactive")
+    assert "note: input: data generation of" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,15 @@ def test_export_number_is_above_existing_ones(run, tmp_path, writes, there, numb
     assert sorted(os.listdir(tmp_path / "served")) == sorted([*there, str(number)])
 
 
+def test_exporter_notes_prefix_of_training(run, tmp_path, writes, monkeypatch, capsys):
+    problem = type(problems.get(small_run.PROBLEM))
+    monkeypatch.setattr(problem, "text_prefix", lambda self, name: f"{name} ")
+    argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
+    assert exporter.main(argv) == 0
+    note = "adds 'inputs ' to each text of the inputs. As in T2T, the exported model does not add"
+    assert note in capsys.readouterr().out
+
+
 def test_export_of_a_fixed_depth_run_can_stop_early(tmp_path, writes):
     fixed = {"num_rec_steps": 3, "add_step_timing_signal": False}
     small_run.write(tmp_path, model="universal_transformer", **fixed)

@@ -90,6 +90,33 @@ class Mine(Base):
     assert row["targets"] == [3, 1, 3, 1] and row["targets_segmentation"] == [1, 1, 2, 2]
 
 
+def test_text_prefix_is_the_prefix_of_the_records(make):
+    """As in T2T, classification problems ignore the prefixes."""
+    problem = make(
+        """
+@registry.register_problem
+class Mine(Base):
+    inputs_prefix = "in "
+    targets_prefix = "out "
+
+@registry.register_problem
+class MyClasses(text_problems.Text2ClassProblem, Base):
+    inputs_prefix = "in "
+    num_classes = 2
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        return ({"inputs": f"text {number}", "label": number % 2} for number in range(9))
+"""
+    )
+    classes, reverse = problems.get("my_classes"), problems.get("mine_rev")
+    assert [problem.text_prefix(name) for name in ("inputs", "targets")] == ["in ", "out "]
+    assert [reverse.text_prefix(name) for name in ("inputs", "targets")] == ["out ", "in "]
+    classes.generate_data(make.data_dir)
+    for one in (problem, classes):
+        prefix = one.text_prefix("inputs")
+        texts = _texts(make, one, "train")
+        assert {text.startswith("in ") for text in texts} == {prefix == "in "}
+
+
 def test_classes_have_labels(make, capsys):
     problem = make(
         """

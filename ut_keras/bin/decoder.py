@@ -58,7 +58,11 @@ def _decode_file(setup):
     else:
         ids = _encoded(setup, setup.source, lines)
     _print_unknown_words(setup, lines)
-    _print_missing_prefix(setup, lines)
+    if task >= 0:
+        of_task = setup.problem.task_of(task, setup.specs["targets"].vocab_size)
+        _print_missing_prefix(setup, {"inputs": lines}, of_task)
+    else:
+        _print_missing_prefix(setup, {_source_name(setup): lines})
     _print_line_note(setup, lines)
     longest, most = setup.hp.max_length or setup.hp.batch_size, setup.values["max_input_size"]
     for note in line_encoding.notes(ids, longest, most):
@@ -86,6 +90,9 @@ def _score_file(setup):
     lines = _read_lines(setup.source)
     command.load_tensorflow(setup.run_dir, setup.args)
     sources, targets = line_encoding.pairs(setup.source, lines, setup.encoders)
+    names = ["inputs", "targets"] if sources else ["targets"]
+    texts = zip(*(line.split("\t") for line in lines), strict=True)
+    _print_missing_prefix(setup, dict(zip(names, texts, strict=False)))
     _write(setup.target, [scores[0] for scores in decode_job.score(setup, targets, sources)])
     _finish(setup, [setup.target])
 
@@ -101,6 +108,7 @@ _TYPED_HELP = """INTERACTIVE MODE  num_samples={ns}  decode_length={dl}
 def _decode_typed(setup):
     """Decode typed lines and execute T2T's interactive commands, until "q" or the end of input."""
     command.load_tensorflow(setup.run_dir, setup.args)
+    _print_missing_prefix(setup, {_source_name(setup): None})
     _print_line_note(setup)
     predictor, _ = decode_job.load_predictor(setup)
     samples = min(max(1, setup.values["num_samples"]), _MAXIMA["ns"])
@@ -193,6 +201,11 @@ def _print_segment_note(lines, path):
         print(f"note: {note}", flush=True)
 
 
+def _source_name(setup):
+    """Return the feature to which the lines belong."""
+    return "targets" if setup.is_language_model else "inputs"
+
+
 def _encoded(setup, path, lines, first=1):
     """Return the ids of lines, which are prompts for a language model and inputs otherwise."""
     if setup.is_language_model:
@@ -210,20 +223,16 @@ def _print_unknown_words(setup, lines):
             print(f"note: {setup.source}: {note}", flush=True)
 
 
-def _print_missing_prefix(setup, lines):
-    """Print a note if lines lack the prefix that a T2T package adds to the texts of training."""
-    t2t = getattr(setup.problem, "t2t", None)
-    of_targets = setup.is_language_model or getattr(t2t, "was_reversed", False)
-    name = "targets_prefix" if of_targets else "inputs_prefix"
-    prefix = getattr(t2t, name, "")
-    lacking = sum(bool(line.strip()) and not line.startswith(prefix) for line in lines)
-    if lacking:
-        print(
-            f"note: {setup.source}: {lacking:,} lines do not begin with {name}={prefix!r} of "
-            f"{setup.problem.name}, which training adds to each text. As in T2T, ut-decoder does "
-            "not add it.",
-            flush=True,
-        )
+def _print_missing_prefix(setup, columns, problem=None):
+    """Print a note for each feature whose texts lack the prefix of training.
+
+    Args:
+        columns: dict from feature to its texts, or to None if the texts will be typed.
+        problem: `Problem`, if it is not the problem of the run.
+    """
+    for name, texts in columns.items():
+        if note := decoder_setup.prefix_note(problem or setup.problem, name, texts):
+            print(f"note: {setup.source or 'input'}: {note}", flush=True)
 
 
 def _print_line_note(setup, lines=None):

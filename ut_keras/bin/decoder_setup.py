@@ -12,7 +12,7 @@ import argparse
 import contextlib
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ut_keras import hparam_schema, problems
@@ -103,6 +103,32 @@ def target_language(problem: Any, specs: Mapping[str, Any], task_id: int = -1) -
     if task_id >= 0 and hasattr(problem, "task_of"):
         problem = problem.task_of(task_id, specs["targets"].vocab_size)
     return problem.feature_languages().get("targets", "") if problem else ""
+
+
+def prefix_note(
+    problem: Any, name: str, texts: Sequence[str] | None = None, reader: str = "ut-decoder"
+) -> str:
+    """Return a note if texts lack the prefix that training adds to a feature, or "".
+
+    Args:
+        problem: `Problem`, or None for an unknown problem.
+        name: str. The feature, "inputs" or "targets".
+        texts: list of str. None means that the texts are not known.
+        reader: str. What reads the texts, for the note.
+    """
+    prefix = problem.text_prefix(name) if problem else ""
+    count = ""
+    if texts is not None:
+        texts = [text.strip() for text in texts]
+        lacking = sum(bool(text) and not text.startswith(prefix) for text in texts)
+        prefix = prefix if lacking else ""
+        count = f"{lacking:,} {'line does' if lacking == 1 else 'lines do'} not begin with it. "
+    if not prefix:
+        return ""
+    return (
+        f"data generation of {problem.name} adds {prefix!r} to each text of the {name}. {count}"
+        f"As in T2T, {reader} does not add it."
+    )
 
 
 def check_run(args: argparse.Namespace) -> SelectedRun:

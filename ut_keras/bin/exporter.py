@@ -96,6 +96,9 @@ def _export(args, run, search, values, directory):
     files = (path for path in pathlib.Path(directory).rglob("*") if path.is_file())
     size = sum(path.stat().st_size for path in files)
     print(f"Wrote {directory} ({size / 1e6:.1f} MB)")
+    name = "targets" if run.is_language_model else "inputs"
+    if note := decoder_setup.prefix_note(run.problem, name, reader="the exported model"):
+        print(f"note: {note}")
     if args.format == "ctranslate2":
         from ut_keras.inference import ctranslate2_export
 

@@ -197,6 +197,11 @@ class Adapted(problem.Problem):
         language = self.feature_languages()["targets"]
         return sacre_bleu.corpus_bleu(references, hypotheses, language, self.name)
 
+    def text_prefix(self, name: str) -> str:
+        if isinstance(self.t2t, text_problems.Text2ClassProblem):  # has no prefixes, as in T2T
+            return ""
+        return getattr(self.t2t, f"{name}_prefix", "")
+
     def feature_languages(self) -> dict[str, str]:
         if not isinstance(self.t2t, translate.TranslateProblem):
             return {}
