@@ -15,7 +15,7 @@ columns, `decoding.prefix` prunes the columns that are not an ancestor of any be
     `LayerCache`  the stores of one layer at one step, with methods for its sublayers
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -307,6 +307,32 @@ class LayerCache:
             columns = columns * window.size.beams + beams
         found = tf.gather(kept, columns, batch_dims=1)
         return tf.where((back >= 0)[tf.newaxis, :, :, tf.newaxis], found, 0)
+
+
+def layouts(
+    all_widths: Iterable[Widths], window: Window, active: ActiveColumns | None = None
+) -> list[Layout]:
+    """Return one `Layout` for each layer.
+
+    Args:
+        all_widths: the widths of each layer, as in `start`.
+        window, active: as for `Layout`.
+    """
+    return [Layout(widths, window, active) for widths in all_widths]
+
+
+def layer_caches(
+    all_stores: Iterable[Stores], step: Any, layouts: Iterable[Layout]
+) -> list[LayerCache]:
+    """Return one `LayerCache` for each layer.
+
+    Args:
+        all_stores: the stores of each layer, as in `start`.
+        step: int32 scalar.
+        layouts: the result of `layouts`.
+    """
+    pairs = zip(all_stores, layouts, strict=True)
+    return [LayerCache(stores, step, layout) for stores, layout in pairs]
 
 
 def writable_zeros(shape: Sequence[Any], dtype: tf.DType | str) -> tf.Tensor:

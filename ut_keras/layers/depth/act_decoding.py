@@ -91,10 +91,8 @@ def extend_lazily(
         if window.size.beams > 1:
             ancestors = tf.transpose(tf.gather(cache.ancestors, active), [1, 0, 2])
         active_window = cache_lib.window(active, window.size, ancestors)
-        caches = [
-            cache_lib.LayerCache(part, step, cache_lib.Layout(widths, active_window))
-            for part, widths in zip(cache.stores, all_widths, strict=True)
-        ]
+        layouts = cache_lib.layouts(all_widths, active_window)
+        caches = cache_lib.layer_caches(cache.stores, step, layouts)
         last_states = state_cache(act_layer, cache, active_window)
         before, initial_state = states_of(act_layer, last_states, active)
         loop_state = act_step.apply_step(

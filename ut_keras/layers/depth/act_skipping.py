@@ -77,11 +77,8 @@ def loop_over_running_positions(
 
     def caches_at(step, index, stores):
         """Return the caches of all layers at a step, for the positions at `index`."""
-        active, entry = cache_lib.ActiveColumns(index, grid), store_index(step)
-        return [
-            cache_lib.LayerCache(part, entry, cache_lib.Layout(widths, window, active))
-            for part, widths in zip(stores, all_widths, strict=True)
-        ]
+        layouts = cache_lib.layouts(all_widths, window, cache_lib.ActiveColumns(index, grid))
+        return cache_lib.layer_caches(stores, store_index(step), layouts)
 
     def body(index, loop_state, results, stores):
         caches = caches_at(loop_state.step, index, stores)

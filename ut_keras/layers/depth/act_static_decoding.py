@@ -144,7 +144,4 @@ def _step_of_earlier(act_layer, columns, step, cache, window, context):
 def _caches(act_layer, stores, step, window):
     """Return the `LayerCache` of each layer of the block, and of the signals."""
     all_widths = (*act_layer.block.cache_widths(), act_layer.timing.cache_widths())
-    return [
-        cache_lib.LayerCache(part, step, cache_lib.Layout(widths, window))
-        for part, widths in zip(stores, all_widths, strict=True)
-    ]
+    return cache_lib.layer_caches(stores, step, cache_lib.layouts(all_widths, window))

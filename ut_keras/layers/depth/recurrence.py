@@ -270,7 +270,7 @@ class Recurrence(depth.Depth):
         num_steps = window.size.num_steps or self.num_segments * self.num_steps
         signals = self.timing.prepare(window.positions, num_steps)
         inputs = StepInputs(window.attention_mask, memory=memory, training=False)
-        layouts = [cache_lib.Layout(widths, window) for widths in self._cache_widths()]
+        layouts = cache_lib.layouts(self._cache_widths(), window)
         start = initial_state_lib.start(self.initial_state, state, training=False)
         first = RecurrenceState(tf.constant(0), start, self.start(start, num_steps), cache, ())
         last = self._loop(first, state, inputs, signals, num_steps, num_steps, layouts)
@@ -321,10 +321,7 @@ class Recurrence(depth.Depth):
             return result._replace(block_output=block_output)
 
         def body(loop):
-            caches: list[Any] = [
-                cache_lib.LayerCache(part, loop.step, layout)
-                for part, layout in zip(loop.stores, layouts, strict=True)
-            ]
+            caches = cache_lib.layer_caches(loop.stores, loop.step, layouts)
             if recomputed is None:
                 result = step_with_caches(loop, initial_state, signals, inputs, caches)
             else:

@@ -182,10 +182,8 @@ class LayeredDepth(depth.Depth):
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
-        caches = [
-            cache_lib.LayerCache(part, 0, cache_lib.Layout(widths, window))
-            for part, widths in zip(cache, self._cache_widths(), strict=True)
-        ]
+        layouts = cache_lib.layouts(self._cache_widths(), window)
+        caches = cache_lib.layer_caches(cache, 0, layouts)
         inputs = StepInputs(window.attention_mask, memory=memory, cache=caches, training=False)
         result = self.block.forward(state, inputs)
         return result.output, tuple(part.stores for part in caches)
