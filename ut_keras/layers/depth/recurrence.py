@@ -1,5 +1,6 @@
 """The base class of recurrences with a fixed number of steps, and the basic recurrence."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -38,8 +39,8 @@ class RecurrenceState(NamedTuple):
     carried: tuple
     # The stores of the cache: one dict per layer and one dict for the signals. Empty if there is no
     # cache.
-    stores: tuple
-    attention_record: tuple  # `AttentionRecord`. Empty if attention weights are not recorded.
+    stores: tuple = ()
+    attention_record: tuple = ()  # `AttentionRecord`. Empty if attention weights are not recorded.
     auxiliary_loss_stats: tuple = ()  # In training, one entry per layer. Empty at inference.
     step_record: tuple = ()  # `StepRecord`. Empty if the loss uses only the last state.
     fixed_point_record: tuple = ()  # `fixed_point.Record`. Empty in decoding with a cache.
@@ -54,6 +55,24 @@ class Constants(NamedTuple):
     inputs: tf.Tensor  # [B, S, D], the input of the recurrence. H_0 equals it by default.
     padding_mask: tf.Tensor | None  # bool [B, S], True at real tokens
     training: bool | None
+
+
+class RecurrenceContext(NamedTuple):
+    """The inputs of a step that are not part of the loop state. All steps read the same values."""
+
+    initial_state: tf.Tensor  # [B, S, D], the input of the recurrence, for input injection
+    signals: Any  # `StepSignals`
+    inputs: StepInputs  # `inputs.cache` is the cache of the block
+
+
+class StepLimits(NamedTuple):
+    """The number of steps of a loop."""
+
+    num_steps: Any  # int, or int32 scalar. The loop stops after this step.
+    max_steps: int  # the largest possible number of steps
+    # int32 [B], the number of steps of each example. An example keeps its state after these steps.
+    # None: all examples take `num_steps` steps.
+    example_steps: tf.Tensor | None = None
 
 
 class StepOutput(NamedTuple):
@@ -185,57 +204,21 @@ class Recurrence(depth.Depth):
             its `steps` are the supervised steps. In training with several segments, `carried` is
             the state for the next segment.
         """
-        training = inputs.training
         self.check_steps(inputs.num_steps)
-        max_steps = segments.num_steps(inputs, self.num_steps, self.num_segments)
-        num_steps: Any = max_steps
-        sampling, mask = self.steps_sampling, inputs.padding_mask
-        example_steps = step_sampling.example_steps(sampling, state, mask, inputs.num_steps)
-        if example_steps is not None:
-            num_steps = tf.reduce_max(example_steps)
-        elif training and sampling is not None and inputs.num_steps is None:
-            num_steps = sampling.sample()
-        signals = self.timing.prepare(tf.range(tf.shape(state)[1]), max_steps)
-        every = self.supervised_every if training else 0
-        has_fixed_point_loss = bool(training and self.fixed_point_loss_weight)
-        if inputs.carried is None:
-            start = initial_state_lib.start(self.initial_state, state, training)
-        else:
-            start = inputs.carried.state
-            inputs = inputs._replace(carried=None)  # no sublayer reads it
-        attention_record = depth.start_attention_record(inputs.record_attention, inputs.memory)
-        step_record: tuple = ()
-        if every:
-            step_record = depth.start_step_record(state, -(-max_steps // every))
-        first = RecurrenceState(
-            step=tf.constant(0),
-            state=start,
-            carried=self.start(start, max_steps),
-            stores=(),
-            attention_record=attention_record,
-            auxiliary_loss_stats=self.block.start_auxiliary_loss_stats(state) if training else (),
-            step_record=step_record,
-            fixed_point_record=fixed_point.start(
-                state, inputs.record_attention, has_fixed_point_loss
-            ),
-        )
-        recorded = step_recording.start(inputs, start, self.finish(first), max_steps)
-        first = first._replace(recorded=recorded)
-        if training and self.backprop_steps is not None:
-            first = self._take_early_steps(first, state, inputs, signals, num_steps, max_steps)
-            max_steps = self.backprop_steps
-        recomputed = recompute.Recomputation(self) if training and self.recompute_grad else None
-        last = self._loop(
-            first,
-            state,
-            inputs,
-            signals,
-            num_steps,
-            max_steps,
-            recomputed=recomputed,
-            example_steps=example_steps,
-        )
+        limits = self._limits(state, inputs)
+        positions = tf.range(tf.shape(state)[1])
+        signals = self.timing.prepare(positions, limits.max_steps)
+        context = RecurrenceContext(state, signals, inputs._replace(carried=None))
+        first = self._first_state(context, limits, inputs.carried)
+        apply_step = self._apply_step
+        if inputs.training and self.backprop_steps is not None:
+            first = self._take_early_steps(first, context, limits)
+            limits = limits._replace(max_steps=self.backprop_steps)
+        if inputs.training and self.recompute_grad:
+            apply_step = functools.partial(recompute.Recomputation(self), self._apply_step)
+        last = self._loop(first, context, limits, apply_step)
         attention, memory_attention = depth.stack_attention_record(last.attention_record)
+        has_next_segment = inputs.training and self.num_segments > 1
         return StackOutput(
             self.finish(last),
             attention_weights=attention,
@@ -243,24 +226,130 @@ class Recurrence(depth.Depth):
             auxiliary_loss_stats=last.auxiliary_loss_stats,
             steps=depth.stack_step_record(last.step_record),
             **fixed_point.finish(last.fixed_point_record),
-            carried=segments.carry(last.state) if training and self.num_segments > 1 else None,
+            carried=segments.carry(last.state) if has_next_segment else None,
             recorded=step_recording.stack(last.recorded, last.step),
         )
 
-    def _take_early_steps(self, first, initial_state, inputs, signals, num_steps, max_steps):
+    def _limits(self, state, inputs):
+        """Return the `StepLimits` of a forward pass over `state` [B, S, D]."""
+        sampling, mask = self.steps_sampling, inputs.padding_mask
+        max_steps = segments.num_steps(inputs, self.num_steps, self.num_segments)
+        example_steps = step_sampling.example_steps(sampling, state, mask, inputs.num_steps)
+        if example_steps is not None:
+            return StepLimits(tf.reduce_max(example_steps), max_steps, example_steps)
+        if inputs.training and sampling is not None and inputs.num_steps is None:
+            return StepLimits(sampling.sample(), max_steps)
+        return StepLimits(max_steps, max_steps)
+
+    def _first_state(self, context, limits, carried):
+        """Return the `RecurrenceState` before the first step, with empty records.
+
+        Args:
+            carried: the `Carried` of the previous segment, or None.
+        """
+        inputs, embedded, training = context.inputs, context.initial_state, context.inputs.training
+        if carried is None:
+            state = initial_state_lib.start(self.initial_state, embedded, training)
+        else:
+            state = carried.state
+        step_record: tuple = ()
+        if training and self.supervised_every:
+            num_entries = -(-limits.max_steps // self.supervised_every)
+            step_record = depth.start_step_record(embedded, num_entries)
+        has_fixed_point_loss = bool(training and self.fixed_point_loss_weight)
+        first = RecurrenceState(
+            step=tf.constant(0),
+            state=state,
+            carried=self.start(state, limits.max_steps),
+            attention_record=depth.start_attention_record(inputs.record_attention, inputs.memory),
+            auxiliary_loss_stats=(
+                self.block.start_auxiliary_loss_stats(embedded) if training else ()
+            ),
+            step_record=step_record,
+            fixed_point_record=fixed_point.start(
+                embedded, inputs.record_attention, has_fixed_point_loss
+            ),
+        )
+        output = self.finish(first)
+        recorded = step_recording.start(inputs, state, output, limits.max_steps)
+        return first._replace(recorded=recorded)
+
+    def _take_early_steps(self, first, context, limits):
         """Take all steps except the last `backprop_steps`, without gradient."""
-        truncation.check(self.backprop_steps, max_steps)
-        max_early = max_steps - self.backprop_steps
+        truncation.check(self.backprop_steps, limits.max_steps)
+        max_early = limits.max_steps - self.backprop_steps
         if not max_early:
             return first
-        num_early = num_steps - self.backprop_steps
-        early = truncation.without_gradient(
-            lambda: self._loop(first, initial_state, inputs, signals, num_early, max_early)
+        early = StepLimits(limits.num_steps - self.backprop_steps, max_early)
+        state = truncation.without_gradient(
+            lambda: self._loop(first, context, early, self._apply_step)
         )
-        if not tf.is_tensor(num_steps):
-            return early
+        if not tf.is_tensor(limits.num_steps):
+            return state
         # A sampled number of steps may be so small that all steps have a gradient.
-        return truncation.start_or_constant(num_early <= 0, first, early)
+        return truncation.start_or_constant(early.num_steps <= 0, first, state)
+
+    def _loop(self, first, context, limits, apply_step):
+        """Take steps until the limit, and return the last `RecurrenceState`.
+
+        Args:
+            first: `RecurrenceState` before the first step.
+            context: `RecurrenceContext`.
+            limits: `StepLimits`.
+            apply_step: `_apply_step`, or a function with the same arguments and result.
+        """
+        (last,) = tf.while_loop(
+            lambda loop: loop.step < limits.num_steps,
+            lambda loop: (self._loop_body(loop, context, limits, apply_step),),
+            (first,),
+            maximum_iterations=limits.max_steps,
+        )
+        return last
+
+    def _loop_body(self, loop, context, limits, apply_step):
+        """Take one step, and add it to the records."""
+        # A step does not read the records. With `recompute`, they must not be arguments.
+        result = apply_step(RecurrenceState(loop.step, loop.state, loop.carried), context)
+        new = _after(loop, result, context.inputs.patches)
+        running = None
+        if limits.example_steps is not None:
+            is_running = loop.step < limits.example_steps
+            running = is_running[:, tf.newaxis, tf.newaxis]
+            new = _where_running(is_running, new, loop)
+        new = _with_static_shapes(new, loop)
+        new = new._replace(
+            attention_record=depth.add_to_attention_record(
+                loop.attention_record, loop.step, result.block_output
+            ),
+            step_record=self._record_step(loop, new.state, limits),
+            fixed_point_record=fixed_point.add(
+                loop.fixed_point_record, loop.step, loop.state, new.state, running
+            ),
+        )
+        if not loop.recorded:
+            return new
+        output = self.finish(new)
+        recorded = step_recording.add(loop.recorded, new.step, new.state, output)
+        return new._replace(recorded=recorded)
+
+    def _apply_step(self, loop, context, signal_cache=None):
+        """Take one step without records, and return its `StepOutput`.
+
+        Args:
+            signal_cache: `LayerCache` of the signals. None without a cache.
+        """
+        inputs = context.inputs
+
+        def transform(x, step):
+            x = x if self.injection is None else self.injection(x, context.initial_state)
+            x = self.timing(x, step, context.signals, cache=signal_cache)
+            return self.block.forward(x, inputs)
+
+        result = self.take_step(
+            loop, Constants(transform, context.initial_state, inputs.padding_mask, inputs.training)
+        )
+        block_output = recompute.without_attention_weights(result.block_output, inputs)
+        return result._replace(block_output=block_output)
 
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
@@ -272,112 +361,32 @@ class Recurrence(depth.Depth):
         inputs = StepInputs(window.attention_mask, memory=memory, training=False)
         layouts = cache_lib.layouts(self._cache_widths(), window)
         start = initial_state_lib.start(self.initial_state, state, training=False)
-        first = RecurrenceState(tf.constant(0), start, self.start(start, num_steps), cache, ())
-        last = self._loop(first, state, inputs, signals, num_steps, num_steps, layouts)
-        return self.finish(last), last.stores
-
-    def _loop(
-        self,
-        first,
-        initial_state,
-        inputs,
-        signals,
-        num_steps,
-        max_steps,
-        layouts=(),
-        recomputed=None,
-        example_steps=None,
-    ):
-        """Run the loop over the steps, and return the last `RecurrenceState`.
-
-        Args:
-            initial_state: [B, S, D], the input of the recurrence, for input injection.
-            num_steps: int, or int32 scalar. The loop stops after this step.
-            max_steps: int, the largest possible number of iterations.
-            layouts: one layout for each store of the cache. Empty without a cache.
-            recomputed: `recompute.Recomputation`. Optional.
-            example_steps: int32 [B], the number of steps of each example. An example keeps its
-                state after these steps. None: all examples take `num_steps` steps.
-        """
-        # The next two functions take all tensors as arguments, because `recomputed` calls the
-        # second function again with copies of these tensors.
-
-        def step_with_caches(loop, initial_state, signals, inputs, caches=()):
-            """Take one step. `caches` has one cache per layer, then the cache of the signals."""
-            layer_caches = list(caches[:-1])
-            signal_cache = caches[-1] if caches else None
-
-            def transform(x, step):
-                x = x if self.injection is None else self.injection(x, initial_state)
-                x = self.timing(x, step, signals, cache=signal_cache)
-                return self.block.forward(x, inputs._replace(cache=layer_caches))
-
-            constants = Constants(transform, initial_state, inputs.padding_mask, inputs.training)
-            return self.take_step(loop, constants)
-
-        def step_without_weights(loop, initial_state, signals, inputs):
-            result = step_with_caches(loop, initial_state, signals, inputs)
-            block_output = recompute.without_attention_weights(result.block_output, inputs)
-            return result._replace(block_output=block_output)
+        first = RecurrenceState(tf.constant(0), start, self.start(start, num_steps), cache)
 
         def body(loop):
-            caches = cache_lib.layer_caches(loop.stores, loop.step, layouts)
-            if recomputed is None:
-                result = step_with_caches(loop, initial_state, signals, inputs, caches)
-            else:
-                plain = RecurrenceState(loop.step, loop.state, loop.carried, (), ())
-                result = recomputed(step_without_weights, plain, initial_state, signals, inputs)
-            state = step_recording.patch(result.state, loop.step + 1, inputs.patches)
-            stats = stack.add_auxiliary_loss_stats(loop.auxiliary_loss_stats, result.block_output)
-            carried, running = result.carried, None
-            if example_steps is not None:
-                is_running = loop.step < example_steps
-                running = is_running[:, tf.newaxis, tf.newaxis]
-                state, carried, stats = step_sampling.where_running(
-                    is_running,
-                    (state, carried, stats),
-                    (loop.state, loop.carried, loop.auxiliary_loss_stats),
-                )
-            state.set_shape(loop.state.shape)
-            for changed, old in zip(carried, loop.carried, strict=True):
-                changed.set_shape(old.shape)
-            block_output = result.block_output
-            step_record = loop.step_record
-            if step_record:
-                step_record = self._record_step(loop, state, num_steps, example_steps)
-            new = RecurrenceState(
-                step=loop.step + 1,
-                state=state,
-                carried=carried,
-                stores=tuple(cache.stores for cache in caches),
-                attention_record=depth.add_to_attention_record(
-                    loop.attention_record, loop.step, block_output
-                ),
-                auxiliary_loss_stats=stats,
-                step_record=step_record,
-                fixed_point_record=fixed_point.add(
-                    loop.fixed_point_record, loop.step, loop.state, state, running
-                ),
-            )
-            recorded = loop.recorded
-            if recorded:
-                recorded = step_recording.add(recorded, new.step, new.state, self.finish(new))
-            return (new._replace(recorded=recorded),)
+            *caches, signal_cache = cache_lib.layer_caches(loop.stores, loop.step, layouts)
+            context = RecurrenceContext(state, signals, inputs._replace(cache=caches))
+            new = _after(loop, self._apply_step(loop, context, signal_cache))
+            stores = tuple(part.stores for part in (*caches, signal_cache))
+            return (_with_static_shapes(new, loop)._replace(stores=stores),)
 
         (last,) = tf.while_loop(
-            lambda loop: loop.step < num_steps, body, (first,), maximum_iterations=max_steps
+            lambda loop: loop.step < num_steps, body, (first,), maximum_iterations=num_steps
         )
-        return last
+        return self.finish(last), last.stores
 
-    def _record_step(self, loop, state, num_steps, example_steps):
-        """Write this step to the record.
+    def _record_step(self, loop, state, limits):
+        """Return `loop.step_record` with the state after this step.
 
         Steps 1 .. k share one entry of the record, steps k + 1 .. 2k share the next entry, and so
         on. Each step overwrites the previous step in its entry. Therefore the record contains every
         k-th step and the last step.
         """
+        if not loop.step_record:
+            return ()
         every, shape = self.supervised_every, tf.shape(state)[:2]
-        steps = num_steps if example_steps is None else example_steps[:, tf.newaxis]
+        example_steps = limits.example_steps
+        steps = limits.num_steps if example_steps is None else example_steps[:, tf.newaxis]
         count = -(-steps // every)  # the number of entries with a loss, [B, 1] or scalar
         weights = tf.broadcast_to(1.0 / tf.cast(count, tf.float32), shape)
         if example_steps is not None:
@@ -406,6 +415,48 @@ class Recurrence(depth.Depth):
         if step_sampling.is_default_uniform(self.steps_sampling, self.num_steps):
             config["steps_sampling"] = "uniform"
         return config
+
+
+def _after(loop, result, patches=None):
+    """Return `RecurrenceState` after a step, with the records before the step.
+
+    Args:
+        loop: `RecurrenceState` before the step.
+        result: `StepOutput` of the step.
+        patches: as in `StepInputs`.
+    """
+    step = loop.step + 1
+    return loop._replace(
+        step=step,
+        state=step_recording.patch(result.state, step, patches),
+        carried=result.carried,
+        auxiliary_loss_stats=stack.add_auxiliary_loss_stats(
+            loop.auxiliary_loss_stats, result.block_output
+        ),
+    )
+
+
+def _where_running(is_running, new, old):
+    """Return `new`, in which examples that do not take this step keep the values of `old`.
+
+    Args:
+        is_running: bool [B], True for the examples that take this step.
+        new, old: `RecurrenceState` after and before the step.
+    """
+    state, carried, stats = step_sampling.where_running(
+        is_running,
+        (new.state, new.carried, new.auxiliary_loss_stats),
+        (old.state, old.carried, old.auxiliary_loss_stats),
+    )
+    return new._replace(state=state, carried=carried, auxiliary_loss_stats=stats)
+
+
+def _with_static_shapes(new, old):
+    """Return `new`, whose state and carried tensors get the static shapes of `old`."""
+    pairs = zip((new.state, *new.carried), (old.state, *old.carried), strict=True)
+    for changed, before in pairs:
+        changed.set_shape(before.shape)
+    return new
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
