@@ -234,30 +234,8 @@ class AdaptiveComputationTime(depth.Depth):
         Args:
             carried: the `Carried` of the previous segment. Optional.
         """
-        inputs = context.inputs
-        needs_steps = inputs.training and self.halting.expected_loss
-        attention_record = depth.start_attention_record(inputs.record_attention, inputs.memory)
-        step_record: tuple = ()
-        auxiliary_loss_stats: tuple = ()
-        if needs_steps:
-            step_record = depth.start_step_record(start.state, context.max_steps)
-        if inputs.training:
-            auxiliary_loss_stats = self.block.start_auxiliary_loss_stats(start.state)
-        has_fixed_point_loss = bool(inputs.training and self.fixed_point_loss_weight)
-        fixed_point_record = fixed_point.start(
-            start.state, inputs.record_attention, has_fixed_point_loss
-        )
-        max_steps, apply_step = context.max_steps, self._apply_step
-        first = RecordingLoopState(
-            start,
-            attention_record=attention_record,
-            step_record=step_record,
-            auxiliary_loss_stats=auxiliary_loss_stats,
-            fixed_point_record=fixed_point_record,
-            recorded=step_recording.start(
-                inputs, start.state, start.output, max_steps, start.halting
-            ),
-        )
+        inputs, max_steps, apply_step = context.inputs, context.max_steps, self._apply_step
+        first = self._with_empty_records(start, context)
         if self.backprop_steps is not None and inputs.training:
             truncation.check(self.backprop_steps, max_steps)
             first = truncation.start_of_last_steps(
@@ -277,14 +255,47 @@ class AdaptiveComputationTime(depth.Depth):
             (first,),
             maximum_iterations=max_steps,
         )
+        output = self._output_with_records(last, inputs)
+        if inputs.training and self.num_segments > 1:
+            output = segments.with_carried(self.halting, output, start, last.loop_state, carried)
+        return output
+
+    def _with_empty_records(self, start, context):
+        """Return the `RecordingLoopState` before the first step.
+
+        Args:
+            start: `ACTLoopState` before the first step.
+        """
+        inputs, max_steps = context.inputs, context.max_steps
+        step_record: tuple = ()
+        auxiliary_loss_stats: tuple = ()
+        if inputs.training:
+            auxiliary_loss_stats = self.block.start_auxiliary_loss_stats(start.state)
+            if self.halting.expected_loss:
+                step_record = depth.start_step_record(start.state, max_steps)
+        return RecordingLoopState(
+            start,
+            attention_record=depth.start_attention_record(inputs.record_attention, inputs.memory),
+            step_record=step_record,
+            auxiliary_loss_stats=auxiliary_loss_stats,
+            fixed_point_record=fixed_point.start(
+                start.state,
+                inputs.record_attention,
+                has_loss=bool(inputs.training and self.fixed_point_loss_weight),
+            ),
+            recorded=step_recording.start(
+                inputs, start.state, start.output, max_steps, start.halting
+            ),
+        )
+
+    def _output_with_records(self, last, inputs):
+        """Return the `StackOutput` of the last `RecordingLoopState`."""
         steps = depth.stack_step_record(last.step_record)
         if steps is not None:
             confidence = self.halting.confidence(steps.states, inputs.padding_mask)
             steps = steps._replace(confidence=confidence)
         weights = depth.stack_attention_record(last.attention_record)
         output = _stack_output(last.loop_state.output, last.loop_state.halting, *weights, steps)
-        if inputs.training and self.num_segments > 1:
-            output = segments.with_carried(self.halting, output, start, last.loop_state, carried)
         return output._replace(
             auxiliary_loss_stats=last.auxiliary_loss_stats,
             recorded=step_recording.stack(last.recorded, last.loop_state.step),
