@@ -87,15 +87,11 @@ def loop_over_running_positions(
         is_running = new.halting.running[0]
         halted_index, halted = _select(~is_running, index, new)
         attended_index, attended = halted_index, halted
+        # In decoding (`covers_all` is False), later tokens attend to every halted position, so the
+        # loop writes all halted positions to the cache.
         if window.covers_all:
-            # Deeper steps attend to a halted position only if its example still has a running
-            # position. In decoding (`covers_all` is False), later tokens attend to every halted
-            # position, so the loop writes all halted positions to the cache.
-            is_running_int = tf.cast(is_running, tf.int32)
-            num_running = tf.math.unsorted_segment_sum(is_running_int, index[:, 0], grid[0])
-            attended_index, attended = _select(
-                tf.gather(num_running, halted_index[:, 0]) > 0, halted_index, halted
-            )
+            has_running = _has_running_position(is_running, index, halted_index, grid)
+            attended_index, attended = _select(has_running, halted_index, halted)
         caches = caches_at(new.step, attended_index, [cache.stores for cache in caches])
         act_layer.block.write_cache(attended.state, caches)
         results = _write(results, halted_index, halted, grid)
@@ -112,12 +108,7 @@ def loop_over_running_positions(
     # int32 [R, 2], the pair (example, position) of each running position
     index = tf.cast(tf.where(start_mask), tf.int32)
     loop_state = act_step.start(act_layer, tf.gather_nd(state, index)[tf.newaxis])  # [1, R, D]
-    num_positions = shape[0] * shape[1]
-    # For all B · Q positions: the fields of `HaltingState` as columns, and the output [B · Q, D].
-    results = (
-        cache_lib.writable_zeros([num_positions, len(HaltingState._fields)], tf.float32),
-        cache_lib.writable_zeros([num_positions, state.shape[-1]], state.dtype),
-    )
+    results = _empty_results(shape, state)
     index, loop_state, results, stores = tf.while_loop(
         lambda index, loop_state, results, stores: act_layer.halting.should_continue(
             loop_state.halting, context.max_steps, context.epsilon
@@ -133,12 +124,8 @@ def loop_over_running_positions(
         maximum_iterations=context.max_steps,
     )
     # A position that still runs at the end of the loop has its result in `loop_state`.
-    halting, output = _write(results, index, loop_state, grid)
-    output = tf.reshape(output, shape)
-    output.set_shape(state.shape)
-    halting = tf.reshape(halting, [*tf.unstack(grid), len(HaltingState._fields)])
-    halting.set_shape([*state.shape[:2], len(HaltingState._fields)])
-    return HaltingState(*tf.unstack(halting, axis=-1)), output, stores
+    results = _write(results, index, loop_state, grid)
+    return (*_unpacked(results, shape, grid, state.shape), stores)
 
 
 def forward_running_examples(
@@ -227,6 +214,51 @@ def _select(mask, index, loop_state):
 
     index, fields = tf.cond(tf.reduce_all(mask), lambda: everything, selected)
     return index, act_step.ACTLoopState(loop_state.step, *fields)
+
+
+def _has_running_position(is_running, index, halted_index, grid):
+    """Return whether the example of each halted position still has a running position.
+
+    Deeper steps attend to a halted position only if this is so.
+
+    Args:
+        is_running: bool [R], whether each position at `index` continues.
+        index, halted_index: int32 [R, 2] and [H, 2], pairs (example, position).
+        grid: int32 [2], (B, Q).
+
+    Returns:
+        bool [H].
+    """
+    is_running = tf.cast(is_running, tf.int32)
+    num_running = tf.math.unsorted_segment_sum(is_running, index[:, 0], grid[0])
+    return tf.gather(num_running, halted_index[:, 0]) > 0
+
+
+def _empty_results(shape, state):
+    """Return the results of all B · Q positions before the first step.
+
+    Args:
+        shape: int32 [3], (B, Q, D).
+        state: float tensor [B, Q, D].
+
+    Returns:
+        (the fields of `HaltingState` as columns of a float32 tensor, the output [B · Q, D]).
+    """
+    num_positions = shape[0] * shape[1]
+    return (
+        cache_lib.writable_zeros([num_positions, len(HaltingState._fields)], tf.float32),
+        cache_lib.writable_zeros([num_positions, state.shape[-1]], state.dtype),
+    )
+
+
+def _unpacked(results, shape, grid, static_shape):
+    """Return (`HaltingState` [B, Q], output [B, Q, D]) from the results of all positions."""
+    halting, output = results
+    output = tf.reshape(output, shape)
+    output.set_shape(static_shape)
+    halting = tf.reshape(halting, [*tf.unstack(grid), len(HaltingState._fields)])
+    halting.set_shape([*static_shape[:2], len(HaltingState._fields)])
+    return HaltingState(*tf.unstack(halting, axis=-1)), output
 
 
 def _write(results, index, loop_state, grid):
