@@ -9,7 +9,7 @@ import dataclasses
 import numbers
 import warnings
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from ut_keras.errors import UsageError
 from ut_keras.hparam_schema import limits
@@ -173,9 +173,15 @@ class Options:
 SPECS = {
     field.name: field.metadata["spec"] for field in dataclasses.fields(Options) if field.metadata
 }
-# The options whose annotation contains the type, such as `bool | str`.
-_FLOATS = [field.name for field in dataclasses.fields(Options) if "float" in str(field.type)]
-_BOOLS = [field.name for field in dataclasses.fields(Options) if "bool" in str(field.type)]
+
+
+def _names_of_type(kind):
+    """Return the options whose annotation is a type, or contains it, as in `bool | str`."""
+    fields = dataclasses.fields(Options)
+    return [field.name for field in fields if kind in (field.type, *get_args(field.type))]
+
+
+_FLOATS, _BOOLS = _names_of_type(float), _names_of_type(bool)
 # Dict from each numeric option that is an input of the graph to the dtype of the input.
 NUMBERS = {name: spec.dtype for name, spec in SPECS.items() if spec.dtype}
 
