@@ -1,8 +1,9 @@
 """Decides whether `fit` compiles the update with XLA: `compile(jit_compile="auto")`."""
 
+import contextlib
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -31,10 +32,23 @@ def decides(model: Any, x: Any) -> bool:
         return False
     with warnings.catch_warnings():  # Keras warns if it does not support XLA for this model
         warnings.simplefilter("ignore")
-        # Keras stores False instead of True if it does not support XLA for this model.
-        before, model.jit_compile = model.jit_compile, True
-    is_supported, model.jit_compile = model.jit_compile, before
-    return is_supported
+        with jit_compile_set_to(model, True):
+            return model.jit_compile
+
+
+@contextlib.contextmanager
+def jit_compile_set_to(model: Any, value: bool) -> Iterator[None]:
+    """Return a context in which `model.jit_compile` has a value, and then its old value again.
+
+    Keras reads this attribute when it makes a train function or a test function, and has no
+    argument for it. Keras stores False instead of True if it does not support XLA for this model.
+    """
+    before = model.jit_compile
+    model.jit_compile = value
+    try:
+        yield
+    finally:
+        model.jit_compile = before
 
 
 def _why_not(model, x):

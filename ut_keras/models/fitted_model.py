@@ -158,11 +158,8 @@ class FittedModel(compiled_model.CompiledModel):
         if not uses_xla:
             yield
             return
-        self.jit_compile = True
-        try:
+        with auto_xla.jit_compile_set_to(self, True):
             yield
-        finally:
-            self.jit_compile = False
 
     def make_test_function(self, force: bool = False) -> None:
         """Make the test function. Keras calls this method.
@@ -183,12 +180,9 @@ class FittedModel(compiled_model.CompiledModel):
 
         XLA compiles programs for one device, so it cannot compile a function of several replicas.
         """
-        before = self.jit_compile
-        self.jit_compile = before and is_compiled and not self._splits_update
-        try:
+        value = self.jit_compile and is_compiled and not self._splits_update
+        with auto_xla.jit_compile_set_to(self, value):
             yield
-        finally:
-            self.jit_compile = before
 
     def make_train_function(self, force: bool = False) -> None:
         """Build the optimizer, then make the train function. Keras calls this method.
