@@ -111,72 +111,142 @@ def preprocess(
     """
     import tensorflow as tf
 
-    from ut_keras.data.reading import record_parser
     from ut_keras.ops import int32
 
-    code = type(t2t).preprocess_example.__code__
-    features = tuple(name for name in known if name in ("inputs", "targets"))
-    parts = {f"{name}_{part}": name for name in features for part in ("segmentation", "position")}
-    parts = {part: name for part, name in parts.items() if part in records}  # of packed records
+    features = [name for name in known if name in ("inputs", "targets")]
+    parts = _parts_of_packed(features, records)
     names = (*features, *parts)
     fixed = [name for name, rows in records.items() if not isinstance(rows, tf.RaggedTensor)]
-    ragged = tf.RaggedTensorSpec([None], tf.int32, ragged_rank=0)
+    call_package = _package_call(t2t, mode, hparams, {*known} - {*names}, note_unused)
+
+    def process(example):
+        example = {name: tf.cast(ids, tf.int64) for name, ids in example.items()}
+        found = _checked_features(call_package(example), names, t2t.name)
+        return {
+            name: tf.reshape(int32.cast(ids), [1] if name in fixed else [-1])
+            for name, ids in found.items()
+        }
+
+    made = _map_examples(process, records, names, fixed)
+    with tf.control_dependencies(_checks_of_ids(made, parts, known, t2t.name)):
+        return tf.nest.map_structure(tf.identity, made, expand_composites=True)
+
+
+def _parts_of_packed(features, records):
+    """Return {name of a segmentation or of positions: its feature}, for packed records."""
+    parts = {f"{name}_{part}": name for name in features for part in ("segmentation", "position")}
+    return {part: name for part, name in parts.items() if part in records}
+
+
+def _package_call(t2t, mode, hparams, others, note_unused):
+    """Return a function that calls `preprocess_example` of a package with one example.
+
+    The function takes a dict of int64 tensors. It returns what the package returns, or a str if the
+    package calls `sys.exit`.
+
+    Args:
+        t2t, mode, hparams, note_unused: as for `preprocess`.
+        others: set of str. Features that no model reads.
+    """
+    import tensorflow as tf
+
+    code = type(t2t).preprocess_example.__code__
+    calls = problem.TruncationCalls.number  # every call of `preprocess_example_common` adds 1
 
     @tf.function  # AutoGraph then converts each `if` on a tensor in the package's code
-    def call_package(example):
+    def call(example):
         example = Example(example)
         made = t2t.preprocess_example(example, mode, hparams)
-        for name in {*known} & example.keys() - example.read - {*names}:
+        for name in others & example.keys() - example.read:
             note_unused(name)
         if problem.TruncationCalls.number == calls:  # the package has not called the function
             _note_untruncated(t2t.name, hparams)
         return {**made} if made is example else made
 
-    def process(example):
-        example = {name: tf.cast(ids, tf.int64) for name, ids in example.items()}
+    def call_or_error(example):
         try:
-            made = call_package(example)
+            return call(example)
         except SystemExit as error:  # raised by AutoGraph's copy of the package's code
-            made = f"SystemExit: {error} ({code.co_filename}, line {code.co_firstlineno})"
-        if not isinstance(made, dict) or not made.keys() >= set(names):
-            raise DataError(
-                f"preprocess_example of {t2t.name} must return a dict of "
-                f"{', '.join(names)}. Received: {contract.shortened(made)}."
-            )
-        ids = {name: tf.convert_to_tensor(made[name]) for name in names}
-        for name, values in ids.items():
-            if not values.dtype.is_integer:
-                raise DataError(
-                    f"preprocess_example of {t2t.name} must return {name} with an int dtype. "
-                    f"Received: {values.dtype.name}."
-                )
-        return {
-            name: tf.reshape(int32.cast(values), [1] if name in fixed else [-1])
-            for name, values in ids.items()
-        }
+            return f"SystemExit: {error} ({code.co_filename}, line {code.co_firstlineno})"
 
-    specs = {name: tf.TensorSpec([1], tf.int32) if name in fixed else ragged for name in names}
-    calls = problem.TruncationCalls.number  # every call of `preprocess_example_common` adds 1
+    return call_or_error
+
+
+def _checked_features(made, names, title):
+    """Return the features `names` of an example as tensors.
+
+    Args:
+        made: the value that the package returned.
+        names: names of features.
+        title: str, the name of the problem.
+
+    Raises:
+        DataError: if `made` is no dict with these features, or if they are not ints.
+    """
+    import tensorflow as tf
+
+    if not isinstance(made, dict) or not made.keys() >= set(names):
+        raise DataError(
+            f"preprocess_example of {title} must return a dict of "
+            f"{', '.join(names)}. Received: {contract.shortened(made)}."
+        )
+    ids = {name: tf.convert_to_tensor(made[name]) for name in names}
+    for name, values in ids.items():
+        if not values.dtype.is_integer:
+            raise DataError(
+                f"preprocess_example of {title} must return {name} with an int dtype. "
+                f"Received: {values.dtype.name}."
+            )
+    return ids
+
+
+def _map_examples(process, records, names, fixed):
+    """Return the results of `process` for n examples, as int32 tensors.
+
+    Args:
+        process: function from the features of one example to a dict with the keys `names`.
+        records: dict of tensors, as for `preprocess`.
+        names: names of features.
+        fixed: the names of features with a single id.
+    """
+    import tensorflow as tf
+
+    one, ragged = tf.TensorSpec([1], tf.int32), tf.RaggedTensorSpec([None], tf.int32, ragged_rank=0)
+    specs = {name: one if name in fixed else ragged for name in names}
     scope = tf.compat.v1.get_variable_scope()
     caching_device = scope.caching_device
     try:
-        made = tf.map_fn(process, records, fn_output_signature=specs)
+        return tf.map_fn(process, records, fn_output_signature=specs)
     finally:
         # `tf.map_fn` changes the caching device, and does not restore it after an error. Later
         # calls of `strategy.scope()` in the same process would then fail.
         if scope.caching_device is not caching_device:
             scope.set_caching_device(caching_device)
+
+
+def _checks_of_ids(made, parts, known, title):
+    """Return operations that check the ids of n examples, and the lengths of packed features.
+
+    Args:
+        made: dict of int32 tensors, ragged [n, (length)] or [n, 1].
+        parts: the result of `_parts_of_packed`.
+        known: as for `preprocess`.
+        title: str, the name of the problem.
+    """
+    import tensorflow as tf
+
+    from ut_keras.data.reading import record_parser
+
     checks = []
     for name, ids in made.items():
-        rows = ids if name not in fixed else tf.RaggedTensor.from_tensor(ids)
-        origin = tf.fill([rows.nrows()], f"preprocess_example of {t2t.name}")
+        rows = ids if isinstance(ids, tf.RaggedTensor) else tf.RaggedTensor.from_tensor(ids)
+        origin = tf.fill([rows.nrows()], f"preprocess_example of {title}")
         if name in parts:
             lengths = made[parts[name]].row_lengths(), rows.row_lengths()
             checks.append(record_parser.check_part(name, *lengths, origin))
         elif vocab_size := known[name]:
             checks.append(record_parser.check_ids(rows, name, vocab_size, origin))
-    with tf.control_dependencies(checks):
-        return tf.nest.map_structure(tf.identity, made, expand_composites=True)
+    return checks
 
 
 def _note_untruncated(title, hparams):
