@@ -67,14 +67,16 @@ def test_deepmind_reads_questions_and_answers(tmp_path):
 
 def test_deepmind_reads_one_of_several_folders(tmp_path):
     for folder in ("mathematics_dataset-v1.0", "v1.0", "copy-of-v1.0"):
-        path = tmp_path / folder / "train-easy" / "numbers__gcd.txt"
-        path.parent.mkdir(parents=True)
-        path.write_text("One?\n1\n")
-    made = problems.get("algorithmic_math_deepmind_all")
-    found = made.generate_samples("train", "", str(tmp_path), 0)
-    assert next(found) == {"inputs": "One?", "targets": "1"}
-    with pytest.raises(DataError):  # there is no further sample before the missing train-medium
-        next(found)
+        for level in ("train-easy", "train-medium", "train-hard"):
+            path = tmp_path / folder / level / "numbers__gcd.txt"
+            path.parent.mkdir(parents=True)
+            path.write_text(f"Which of {level}?\n1\n")
+    found = samples("algorithmic_math_deepmind_all", tmp_path, "train")
+    assert [sample["inputs"] for sample in found] == [
+        "Which of train-easy?",
+        "Which of train-medium?",
+        "Which of train-hard?",
+    ]
 
 
 def test_deepmind_keeps_pairs_with_an_empty_answer(tmp_path):
