@@ -112,6 +112,23 @@ def test_task_of_returns_problem_of_id(made):
     assert decoder_setup.target_language(problem, problem.feature_specs(data_dir), ids[1]) == ""
 
 
+def test_first_problem_with_own_encode_raises(made, monkeypatch):
+    """The joint vocabulary would ignore the override."""
+    problem, data_dir = made
+    encoder = problem.tasks[0].feature_encoders(data_dir)["targets"]
+
+    class Own(type(encoder)):
+        def encode(self, text):
+            return super().encode(text.lower())
+
+    own = {"targets": Own(subtokens=encoder.subtokens)}
+    monkeypatch.setattr(problem.tasks[0], "feature_encoders", lambda data_dir: own)
+    problem._encoders.clear()
+    with pytest.raises(DataError, match="without an override of encode .*Received: Own"):
+        problem.feature_encoders(data_dir)
+    problem._encoders.clear()
+
+
 def _records(data_dir, name, split):
     paths = tfrecords.find(data_dir, name, split)
     return [record for path in paths for record in tfrecords.read(path)]

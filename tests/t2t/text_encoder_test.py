@@ -70,3 +70,38 @@ def test_export_of_package_encoder_names_its_class():
 
     with pytest.raises(ValueError, match="Received: MyCharacters"):
         text_encoder_op.make(text_encoder.to_built_in(MyCharacters()))
+
+
+_WORDS = ["<pad>", "<EOS>", "one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("base", "name", "caller"),
+    [
+        (text_encoder.TokenTextEncoder, "_init_vocab_from_list", "__init__"),
+        (text_encoder.TokenTextEncoder, "decode_list", "decode"),
+        (text_encoder.SubwordTextEncoder, "_tokens_to_subtoken_ids", "encode"),
+        (
+            text_encoder.SubwordTextEncoder,
+            "decode_list",
+            "",
+        ),  # in T2T, too, decode does not call it
+    ],
+)
+def test_override_of_t2ts_internal_method_raises(base, name, caller):
+    """An encoder may override such a method if it also overrides the method that calls it."""
+
+    def init(self):
+        base.__bases__[1].__init__(self, **{keyword: [*_WORDS, *"\\_u;0123456789wneto"]})
+
+    keyword = "tokens" if base is text_encoder.TokenTextEncoder else "subtokens"
+    methods = {name: lambda self, *values: values, "__module__": "mine"}
+    if caller != "__init__":
+        methods["__init__"] = init
+    cls = type("Own", (base,), methods)
+    encoder = cls(None, vocab_list=_WORDS[2:]) if caller == "__init__" else cls()
+    if caller:
+        with pytest.raises(DataError, match=f"Own must override {caller} and not {name}"):
+            text_encoder.to_built_in(encoder)
+        setattr(cls, caller, getattr(cls, caller))  # now this class overrides the caller, too
+    assert text_encoder.to_built_in(encoder) is encoder

@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from ut_keras.errors import DataError
-from ut_keras.text import subword_vocabulary, text_encoder, tokenizer
+from ut_keras.text import subword_text_encoder, subword_vocabulary, text_encoder, tokenizer
 
 FOLDER = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "text")
 with open(os.path.join(FOLDER, "text.json"), encoding="utf-8") as file:
@@ -48,6 +48,19 @@ def test_encode_matches_t2t(vocab):
         assert encoder.decode(expected["ids"]) == expected["decoded"]
         assert encoder.encode_without_tokenizing(text) == expected["without_tokenizing"]
     assert sum(len(encoder.encode(line)) for line in corpus()) == golden["corpus_total_subtokens"]
+
+
+def test_override_of_encode_applies_to_many_texts():
+    class Lower(text_encoder.SubwordTextEncoder):
+        def encode(self, text):
+            return super().encode(text.lower())
+
+    plain = load(VOCABS[0])
+    encoder = Lower(subtokens=plain.subtokens)
+    texts = [f"The Cat {number}" for number in range(2 * subword_text_encoder._MANY_TEXTS)]
+    for some in (texts[:2], texts):  # many texts are encoded as a batch
+        assert encoder.encode_batch(some) == [plain.encode(text.lower()) for text in some]
+    assert encoder.encode_batch(texts) != plain.encode_batch(texts)
 
 
 @pytest.mark.parametrize("vocab", VOCABS)

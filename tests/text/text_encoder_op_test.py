@@ -221,3 +221,11 @@ def test_decode_names_unknown_ids():
 def test_make_rejects_other_encoders():
     with pytest.raises(ValueError, match=r"one of SubwordTextEncoder, .* Received: TextEncoder\."):
         text_encoder_op.make(text_encoder.TextEncoder())
+
+
+@pytest.mark.parametrize("name", ["encode", "decode"])
+def test_encoder_with_own_encode_or_decode_raises(name):
+    """The graph would ignore the override."""
+    cls = type("Own", (text_encoder.ByteTextEncoder,), {name: lambda self, value: value})
+    with pytest.raises(ValueError, match="must not override encode or decode. Received: Own"):
+        text_encoder_op.make(cls())

@@ -376,6 +376,7 @@ class Adapted(problem.Problem):
         if self._encoder is None:
             encoder = self.t2t.get_or_create_vocab(data_dir, self._tmp_dir)
             contract.validated(encoder, contract.ENCODER, f"get_or_create_vocab of {self.name}")
+            text_encoder.check_overrides(encoder)
             self._encoder = encoder
         return self._encoder
 

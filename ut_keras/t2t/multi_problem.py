@@ -33,7 +33,7 @@ from ut_keras.problems import problem
 from ut_keras.t2t import adapted_problem, overridden, text_problems
 from ut_keras.t2t import problem as t2t_problem
 from ut_keras.t2t.naming import Metrics
-from ut_keras.text import text_encoder
+from ut_keras.text import text_encoder, text_encoder_base
 from ut_keras.text.subword_vocabulary import escape_token
 
 _NO_LIMIT = 2**31 - 1
@@ -127,10 +127,11 @@ class AdaptedMulti(problem.Problem):
         No text contains these entries. T2T decodes them to an empty string, while ut_keras decodes
         a class to its name.
         """
-        if not isinstance(encoder, text_encoder.SubwordTextEncoder):
+        is_changed = text_encoder_base.is_overridden(encoder, "encode", "decode")
+        if is_changed or not isinstance(encoder, text_encoder.SubwordTextEncoder):
             raise DataError(
-                f"The first problem of {self.name} must have a SubwordTextEncoder. "
-                f"Received: {encoder.kind}."
+                f"The first problem of {self.name} must have a SubwordTextEncoder, without an "
+                f"override of encode or decode. Received: {encoder.kind}."
             )
         self.t2t.update_task_ids(encoder.vocab_size)
         entries = [""] * len(self.tasks)

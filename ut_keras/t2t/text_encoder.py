@@ -14,8 +14,17 @@ import numpy as np
 
 from ut_keras.data import contract
 from ut_keras.errors import DataError
-from ut_keras.text import text_encoder
+from ut_keras.text import text_encoder, text_encoder_base
 
+# Method of T2T's token and subword encoders -> methods that it calls in T2T and not in ut_keras.
+_NOT_CALLED = {
+    "__init__": """_init_vocab _init_vocab_from_file _init_vocab_from_list
+        _init_alphabet_from_tokens _init_subtokens_from_list _load_from_file
+        _load_from_file_object""",
+    "encode": """_escaped_token_to_subtoken_ids _escaped_token_to_subtoken_strings
+        _token_to_subtoken_ids _tokens_to_subtoken_ids""",
+    "decode": "_safe_id_to_token _subtoken_id_to_subtoken_string _subtoken_ids_to_tokens",
+}
 PAD, EOS = RESERVED_TOKENS = list(text_encoder.RESERVED_TOKENS)
 NUM_RESERVED_TOKENS = text_encoder.NUM_RESERVED_IDS
 PAD_ID, EOS_ID = text_encoder.PAD, text_encoder.EOS
@@ -175,13 +184,41 @@ class SubwordTextEncoder(_T2TDecoding, text_encoder.SubwordTextEncoder):
         return set(self.subtokens)
 
 
+def check_overrides(encoder: Any) -> None:
+    """Check that an encoder overrides no method that only T2T's encoders call.
+
+    If the encoder also overrides the method that calls it in T2T, nothing is checked.
+
+    Raises:
+        DataError: if an encoder that derives from this module's classes overrides such a method.
+    """
+    if not isinstance(encoder, TokenTextEncoder | SubwordTextEncoder):
+        return
+    for caller, words in _NOT_CALLED.items():
+        names = words.split()
+        if caller == "decode" and isinstance(encoder, TokenTextEncoder):
+            names.append("decode_list")
+        if text_encoder_base.is_overridden(encoder, caller):
+            continue
+        for name in names:
+            if text_encoder_base.is_overridden(encoder, name):
+                raise DataError(
+                    f"{type(encoder).__name__} must override {caller} and not {name}. "
+                    f"Received: an override of {name}, which {caller} does not call here."
+                )
+
+
 def to_built_in(encoder: Any, vocab_size: int | None = None) -> text_encoder.TextEncoder:
     """Return a package's encoder as an encoder of ut_keras.
 
     Args:
         encoder: an encoder of this module, or an object with T2T's methods.
         vocab_size: int. Required for a `TextEncoder`, which does not define its `vocab_size`.
+
+    Raises:
+        DataError: see `check_overrides`.
     """
+    check_overrides(encoder)
     if type(encoder) is TextEncoder:
         if vocab_size and encoder.num_reserved_ids == NUM_RESERVED_TOKENS:
             return text_encoder.IntegerTextEncoder(vocab_size)

@@ -98,8 +98,11 @@ class SubwordTextEncoder(TextEncoder):
         """Return the ids of every string of a list as `RaggedIds`.
 
         `subword_batch` encodes the texts if there are many. The number of texts is counted over all
-        calls, because data generation may call this method once for each of a hundred files.
+        calls, because data generation may call this method once for each of a hundred files. If a
+        subclass overrides `encode`, this method calls it for each text.
         """
+        if type(self).encode is not SubwordTextEncoder.encode:
+            return super().encode_ragged(texts)
         self._num_texts += len(texts)
         is_worth_it = len(texts) >= _MIN_BATCH and self._num_texts >= _MANY_TEXTS
         if is_worth_it and self._batch_encoder:

@@ -50,6 +50,15 @@ class TextEncoder:
         raise NotImplementedError
 
 
+def is_overridden(encoder: Any, *names: str) -> bool:
+    """Return whether a class outside of ut_keras overrides one of these methods."""
+    for name in names:
+        cls = next((cls for cls in type(encoder).__mro__ if name in vars(cls)), None)
+        if cls and not cls.__module__.startswith("ut_keras."):
+            return True
+    return False
+
+
 def read_lines(filename: str) -> list[str]:
     """Return the lines of a vocabulary file, without their line breaks.
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from ut_keras.text import subword_tokenizer_op, text_encoder
+from ut_keras.text import subword_tokenizer_op, text_encoder, text_encoder_base
 from ut_keras.text.text_encoder_base import NUM_RESERVED_IDS, RESERVED_TOKENS
 
 # The characters that str.split() treats as spaces.
@@ -34,9 +34,14 @@ def make(encoder: text_encoder.TextEncoder) -> tf.Module:
         `decode(ids [B, (ids)]) -> texts [B]`, for ids without padding and EOS.
 
     Raises:
-        ValueError: if the encoder has no graph version, or if a subword vocabulary lacks a
-            character of its alphabet.
+        ValueError: if the encoder has no graph version, if a subclass overrides `encode` or
+            `decode`, or if a subword vocabulary lacks a character of its alphabet.
     """
+    if text_encoder_base.is_overridden(encoder, "encode", "decode"):
+        raise ValueError(
+            "To work in a graph an encoder must not override encode or decode. "
+            f"Received: {encoder.kind}."
+        )
     for kind, op in _OPS.items():
         if isinstance(encoder, kind):
             return op(encoder)
