@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from ut_keras import registry
 from ut_keras.data import contract, features, tfrecords
+from ut_keras.data.reading import reading_options
 from ut_keras.data.writing import generation, generation_plan
 from ut_keras.errors import DataError
 from ut_keras.files import new_folder
@@ -697,9 +698,11 @@ class Problem:
         generation_plan.check_counts(files, counts, is_one_each)
         generation_plan.check_side_files(data_dir, self.filename, [split], self.side_files())
 
-    def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
-        """Return the arguments with which `input_pipeline.make_batches` converts records."""
-        return {"preprocess": self.preprocess, "lengths_vary": self.preprocess_needs_hparams}
+    def reading(self, split: str, data_dir: str, hparams: Any) -> reading_options.ReadingOptions:
+        """Return the options with which `input_pipeline.make_batches` converts records."""
+        return reading_options.ReadingOptions(
+            preprocess=self.preprocess, lengths_vary=self.preprocess_needs_hparams
+        )
 
     @property
     def preprocess_needs_hparams(self) -> bool:
@@ -751,6 +754,8 @@ def _batches(problem, split, data_dir, hparams, num_replicas, seed, static_shape
         training=split == "train",
         num_replicas=num_replicas,
         seed=seed,
-        check_counts=functools.partial(reader.check_counts, split, data_dir),
-        **reader.reading(split, data_dir, hparams),
+        options=dataclasses.replace(
+            reader.reading(split, data_dir, hparams),
+            check_counts=functools.partial(reader.check_counts, split, data_dir),
+        ),
     )

@@ -6,16 +6,15 @@ translate_ende_wmt32k_copy    English to English: the inputs are also the target
 Both names have the same meaning as in T2T.
 """
 
+import dataclasses
 import re
 from typing import Any
 
+from ut_keras.data.reading import reading_options
 from ut_keras.errors import DataError
 from ut_keras.problems.problem import Encoders, Metrics, Problem, Specs
 from ut_keras.text import sacre_bleu
 
-# `Derived` calls this method and passes a `Derived` object as `self`. The type is `Any`, because
-# `Derived` has the attributes of `Problem`, but is not a subclass of `Problem`.
-_reading: Any = Problem.reading
 _PARTS = ("", "_segmentation", "_position")  # only packed problems have the last two suffixes
 
 
@@ -98,22 +97,25 @@ class Derived:
     dataset, training_batches = Problem.dataset, Problem.training_batches
     check_scores = Problem.check_scores
 
-    def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
+    def reading(self, split: str, data_dir: str, hparams: Any) -> reading_options.ReadingOptions:
         # The batches of an overridden `dataset` have the features of the base problem.
         if self._base.has_own_dataset:
             raise DataError(
                 "_rev and _copy require a problem that does not override dataset. "
                 f"Received: {self.name}, whose class {type(self._base).__name__} overrides it."
             )
-        found: dict[str, Any] = {
-            **self._base.reading(split, data_dir, hparams),
-            **_reading(self, split, data_dir, hparams),
-        }
-        if self._sources["inputs"] == self._sources["targets"]:
-            # As in T2T, the targets are the truncated inputs. The base truncates if it has no
-            # limits.
-            found.setdefault("limits", {"inputs": "inputs", "targets": "inputs"})
-        return found
+        options = dataclasses.replace(
+            self._base.reading(split, data_dir, hparams),
+            preprocess=self.preprocess,
+            lengths_vary=self.preprocess_needs_hparams,
+        )
+        is_copied = self._sources["inputs"] == self._sources["targets"]
+        # As in T2T, the targets are the truncated inputs. The base truncates if it has other
+        # limits.
+        if is_copied and options.limits == reading_options.OWN_LIMITS:
+            limits = {"inputs": "inputs", "targets": "inputs"}
+            return dataclasses.replace(options, limits=limits)
+        return options
 
     def with_hparams(self, hparams: Any, split: str | None = None) -> "Derived":
         return Derived(self._base.with_hparams(hparams, split), *self._directions)

@@ -10,6 +10,7 @@ from tests.data.reading import small_files
 from tests.training import toy
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.data.reading import input_pipeline
+from ut_keras.data.reading.reading_options import ReadingOptions
 from ut_keras.errors import DataError
 from ut_keras.training import curriculum, distribution
 
@@ -136,7 +137,7 @@ def test_mixture_of_problems_is_rejected(tmp_path):
         small_files.settings(),
         True,
         seed=lambda number: number,
-        groups=[1, 1],
+        options=ReadingOptions(groups=[1, 1]),
     )
     with pytest.raises(DataError, match="Received: a mixture"):
         curriculum.check(curriculum.CurriculumSettings(3), mixed)

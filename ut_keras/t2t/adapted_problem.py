@@ -10,6 +10,7 @@ raises an error or prints a note, before any file is written (see `overridden`).
 
 import contextlib
 import copy
+import dataclasses
 import itertools
 import os
 import zlib
@@ -18,7 +19,7 @@ from typing import Any
 
 from ut_keras import hparam_schema
 from ut_keras.data import contract, features, tfrecords
-from ut_keras.data.reading import packing
+from ut_keras.data.reading import packing, reading_options
 from ut_keras.data.writing import generation
 from ut_keras.errors import DataError
 from ut_keras.problems import perplexity, problem
@@ -455,12 +456,12 @@ class Adapted(problem.Problem):
     def set_direction(self, reverse: bool, copy: bool) -> None:
         self.t2t._was_reversed, self.t2t._was_copy = reverse, copy
 
-    def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
+    def reading(self, split: str, data_dir: str, hparams: Any) -> reading_options.ReadingOptions:
         # As in T2T, an overridden `preprocess_example` truncates the features, if it calls the base
         # class or `preprocess_example_common`.
-        own: dict[str, Any] = {"limits": {}} if self.preprocess_needs_hparams else {}
-        arguments = super().reading(split, data_dir, hparams)
-        return {**arguments, **own, "evenly_sharded": self.writes_in_turn}
+        options = super().reading(split, data_dir, hparams)
+        limits = {} if self.preprocess_needs_hparams else options.limits
+        return dataclasses.replace(options, limits=limits, evenly_sharded=self.writes_in_turn)
 
     @property
     def preprocess_needs_hparams(self) -> bool:

@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ut_keras.data import features
+from ut_keras.data.reading import reading_options
 from ut_keras.errors import DataError
 from ut_keras.problems import problem
 from ut_keras.t2t import adapted_problem, overridden, text_problems
@@ -195,16 +196,16 @@ class AdaptedMulti(problem.Problem):
             other._tasks_to_read = other.tasks[1:2]
         return other
 
-    def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
+    def reading(self, split: str, data_dir: str, hparams: Any) -> reading_options.ReadingOptions:
         for task in self.tasks:
             task.stored_features()  # raises an error for features that the package decodes
-        return {
-            "parse": JointExampleParser(self.t2t, hparams, split == "train").parse,
-            "evenly_sharded": all(task.writes_in_turn for task in self._tasks_to_read),
-            "groups": [len(task.split_files(split, data_dir)) for task in self._tasks_to_read],
-            "mixture": _mixture(hparams, len(self.t2t.task_list)),
-            "limits": {},  # the parser truncates inputs and targets before it joins them
-        }
+        return reading_options.ReadingOptions(
+            parse=JointExampleParser(self.t2t, hparams, split == "train").parse,
+            evenly_sharded=all(task.writes_in_turn for task in self._tasks_to_read),
+            groups=[len(task.split_files(split, data_dir)) for task in self._tasks_to_read],
+            mixture=_mixture(hparams, len(self.t2t.task_list)),
+            limits={},  # the parser truncates inputs and targets before it joins them
+        )
 
 
 class JointExampleParser:

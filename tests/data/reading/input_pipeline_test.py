@@ -17,6 +17,7 @@ from tests.data.reading.small_files import (
 )
 from ut_keras.data.features import FeatureSpec
 from ut_keras.data.reading import input_pipeline, record_index
+from ut_keras.data.reading.reading_options import ReadingOptions
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +131,7 @@ def test_static_shapes_pad_to_bucket_boundaries(tmp_path):
     """Evaluation keeps examples that are longer than all boundaries."""
     lengths = [n for n in range(1, 33) for _ in range(3)]
     files = write(tmp_path, [example(n, 1 + n // 2) for n in [*lengths, 100]])
-    scheme = input_pipeline._scheme(settings(), drop_long=True)
+    scheme = input_pipeline._scheme(settings(), drop_long=True, num_replicas=1)
     boundaries = [*scheme.boundaries, 33]
     shapes = dict(zip([b - 1 for b in boundaries], scheme.batch_sizes, strict=True))
     for training in (True, False):
@@ -196,7 +197,7 @@ def test_preprocess_changes_features(tmp_path):
         return {"inputs": inputs, "targets": features["targets"]}
 
     specs = {**SYMBOLS, "context": FeatureSpec(10)}
-    ((features, _),) = batches(files, specs=specs, preprocess=join)
+    ((features, _),) = batches(files, specs=specs, options=ReadingOptions(preprocess=join))
     assert features["inputs"].tolist() == [[5, 1, 6, 1]]
 
 
@@ -217,7 +218,7 @@ def test_weights_are_the_third_element(tmp_path):
     chosen = settings(max_target_seq_length=5)
     for training, preprocess, width in ((False, of_rows, 1), (True, of_targets, 5)):
         dataset = input_pipeline.make_dataset(
-            files, SYMBOLS, chosen, training=training, preprocess=preprocess
+            files, SYMBOLS, chosen, training=training, options=ReadingOptions(preprocess)
         )
         ((features, targets, weights),) = dataset
         assert sorted(features) == ["inputs", "targets"]

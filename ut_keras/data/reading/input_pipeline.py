@@ -16,8 +16,7 @@ Otherwise it is raised during the iteration, which must run inside `readable.err
 import dataclasses
 import functools
 import secrets
-import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -31,11 +30,12 @@ from ut_keras.data.reading import (
     record_index,
     record_parser,
 )
+from ut_keras.data.reading.reading_options import OWN_LIMITS, ReadingOptions
 from ut_keras.errors import DataError
 from ut_keras.process.live_line import counted
 
 _LONGEST_IN_EVALUATION = 1 << 20
-OWN_LIMITS = types.MappingProxyType({"inputs": "inputs", "targets": "targets"})
+_DEFAULT_OPTIONS = ReadingOptions()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,14 +108,7 @@ def make_batches(
     training: bool,
     num_replicas: int = 1,
     seed: int | Callable[[int], int] | None = None,
-    preprocess: Callable[..., Any] | None = None,
-    lengths_vary: bool = False,
-    evenly_sharded: bool = True,
-    check_counts: Callable[[list[int]], Any] | None = None,
-    parse: Callable[..., Any] | None = None,
-    groups: Sequence[int] = (),
-    mixture: example_order.Mixture | None = None,
-    limits: Mapping[str, str] = OWN_LIMITS,
+    options: ReadingOptions = _DEFAULT_OPTIONS,
 ) -> indexed_batches.IndexedBatches:
     """Make the batches of all epochs over `files`.
 
@@ -131,24 +124,7 @@ def make_batches(
         seed: int, or a function from the number of an epoch to an int. The seed makes shuffling in
             training reproducible. Even with an int, each epoch has a different order. If it is
             None, the seed is random.
-        preprocess: function from the features of n records to the features of n examples. Both are
-            dicts of int32 tensors: ragged [n, (length)] or [n, (length), ...], or [n, ...] if the
-            shape is fixed. The key "weights" is not a feature. Its value, float [n, 1] or ragged
-            like the targets, holds the weights for the loss and the metrics. Optional.
-        lengths_vary: bool. Whether `preprocess` may sample lengths. If True, the lengths at the
-            first reading determine the batches. If settings.static_shapes is True, `preprocess`
-            must not sample lengths.
-        evenly_sharded: bool. Whether the records of a split were distributed evenly over its files.
-        check_counts: function that gets the number of records in each of `files` and raises a
-            `DataError` if records are missing. Optional.
-        parse: function from the files and the contents of n records, string tensors [n], to the
-            features of the records. Required if `record_specs` does not describe the records.
-        groups: list of int. If `files` belong to several problems, this is the number of files of
-            each problem, in order. Evaluation reads one record of each problem in turn. Optional.
-        mixture: `Mixture`, the shares of these problems in training. Optional.
-        limits: dict from a feature that is truncated to "inputs" or "targets", whose maximum length
-            in `settings` applies to it. By default, inputs and targets have their own limits. If
-            the dict is empty, `preprocess` or `parse` truncates the features.
+        options: `ReadingOptions`.
 
     Returns:
         `IndexedBatches` of (features, targets), or of (features, targets, weights) if there are
@@ -164,38 +140,14 @@ def make_batches(
         )
     drop_long = training or settings.eval_drop_long_sequences
     longest = settings.longest if drop_long else _LONGEST_IN_EVALUATION
-
-    parsed = parse or functools.partial(record_parser.parse_records, specs=record_specs)
-
-    def to_examples(files, records):
-        features = parsed(files, records)
-        return _truncate(preprocess(features) if preprocess else features, settings, limits)
-
-    scheme = _scheme(settings, drop_long)
-    scheme = scheme._replace(batch_sizes=[size * num_replicas for size in scheme.batch_sizes])
-    key = _lengths_key(record_specs, settings, preprocess or parse, limits)
-    with readable.errors(files):
-        index = record_index.get(files, lambda *some: feature_lengths(to_examples(*some)), key)
-    if evenly_sharded:
-        index.check_shares()
-    if check_counts:
-        check_counts(index.counts.tolist())
-    make_order: Callable[..., Any] = example_order.ExampleOrder
-    if groups:
-        group_of_examples = np.repeat(np.repeat(range(len(groups)), groups), index.counts)
-        make_order = functools.partial(
-            example_order.MixedOrder, group_of_examples, mixture if training else None
-        )
+    to_examples = _converter(record_specs, settings, options)
+    index = _index(files, to_examples, _lengths_key(record_specs, settings, options), options)
     lengths = _example_lengths(index, settings)
-    merged = None
-    if training and settings.static_shapes and settings.most_shapes and len(lengths):
-        kept = (lengths >= settings.min_length) & (lengths <= longest)
-        if kept.any():
-            merged = batching.merged(
-                scheme, lengths[kept], index.lengths[kept], settings.most_shapes
-            )
-            scheme = merged.scheme
-    order = make_order(
+    scheme = _scheme(settings, drop_long, num_replicas)
+    merged = _merged(scheme, index, lengths, settings, longest) if training else None
+    if merged:
+        scheme = merged.scheme
+    order = _order_class(index, options, training)(
         lengths,
         scheme.boundaries,
         scheme.batch_sizes,
@@ -207,16 +159,68 @@ def make_batches(
         raise _no_examples(len(index), files, settings.min_length, longest, drop_long)
     if note := _left_out_note(lengths, settings, longest, training):
         print(f"note: {note}", flush=True)
+    to_batch = _parser(
+        index,
+        to_examples,
+        _padded_lengths(scheme, merged, settings),
+        lengths_vary=options.lengths_vary and not settings.static_shapes,
+    )
     fill_to = scheme.batch_sizes if training and settings.static_shapes else None
-    lengths_vary = lengths_vary and not settings.static_shapes
-    padded_lengths = None
-    if merged:
-        padded_lengths = merged.lengths
-    elif settings.static_shapes:
-        padded_lengths = np.array(scheme.boundaries, np.int64)[:, np.newaxis] - 1
-    to_batch = _parser(index, to_examples, padded_lengths, lengths_vary)
     seeds = _seed_of(seed, training)
     return indexed_batches.IndexedBatches(index, order, seeds, fill_to, to_batch, merged)
+
+
+def _converter(record_specs, settings, options):
+    """Return a function from files and records to the features of the examples."""
+    parse = options.parse or functools.partial(record_parser.parse_records, specs=record_specs)
+
+    def to_examples(files, records):
+        features = parse(files, records)
+        if options.preprocess:
+            features = options.preprocess(features)
+        return _truncate(features, settings, options.limits)
+
+    return to_examples
+
+
+def _index(files, to_examples, key, options):
+    """Return the `RecordIndex` of the files, after checks of the number of records."""
+    with readable.errors(files):
+        index = record_index.get(files, lambda *some: feature_lengths(to_examples(*some)), key)
+    if options.evenly_sharded:
+        index.check_shares()
+    if options.check_counts:
+        options.check_counts(index.counts.tolist())
+    return index
+
+
+def _merged(scheme, index, lengths, settings, longest):
+    """Return the buckets of training after `batching.merged`, or None if they stay as they are."""
+    if not (settings.static_shapes and settings.most_shapes and len(lengths)):
+        return None
+    kept = (lengths >= settings.min_length) & (lengths <= longest)
+    if not kept.any():
+        return None
+    return batching.merged(scheme, lengths[kept], index.lengths[kept], settings.most_shapes)
+
+
+def _order_class(index, options, training):
+    """Return `ExampleOrder`, or `MixedOrder` for several problems."""
+    if not options.groups:
+        return example_order.ExampleOrder
+    group_of_files = np.repeat(range(len(options.groups)), options.groups)
+    group_of_examples = np.repeat(group_of_files, index.counts)
+    mixture = options.mixture if training else None
+    return functools.partial(example_order.MixedOrder, group_of_examples, mixture)
+
+
+def _padded_lengths(scheme, merged, settings):
+    """Return the argument `padded_lengths` of `_parser`."""
+    if merged:
+        return merged.lengths
+    if settings.static_shapes:
+        return np.array(scheme.boundaries, np.int64)[:, np.newaxis] - 1
+    return None
 
 
 def _example_lengths(index, settings):
@@ -265,7 +269,7 @@ def _parser(index, to_examples, padded_lengths, lengths_vary):
         to_examples: function from files and records to features.
         padded_lengths: int array [buckets, features] or [buckets, 1], the length of each feature in
             a bucket. If it is None, each feature is padded to its greatest length in the batch.
-        lengths_vary: bool, the same as for `make_batches`.
+        lengths_vary: bool, the same as in `ReadingOptions`, but False with static shapes.
     """
 
     def parse(files, records, lengths, longest, bucket):
@@ -288,8 +292,9 @@ def _parser(index, to_examples, padded_lengths, lengths_vary):
     return parse
 
 
-def _lengths_key(record_specs, settings, preprocess, limits):
+def _lengths_key(record_specs, settings, options):
     """Return a string that identifies all settings that affect lengths, except for the files."""
+    preprocess, limits = options.preprocess or options.parse, options.limits
     owner = getattr(preprocess, "__self__", None)
     most: tuple = (settings.max_input_seq_length, settings.max_target_seq_length)
     if limits != OWN_LIMITS:
@@ -326,7 +331,13 @@ def _truncate(features, settings, limits=OWN_LIMITS):
     return {name: cut(name, value) for name, value in features.items()}
 
 
-def _scheme(settings, drop_long):
+def _scheme(settings, drop_long, num_replicas):
+    """Return the buckets of the batches for all replicas."""
+    scheme = _scheme_of_replica(settings, drop_long)
+    return scheme._replace(batch_sizes=[size * num_replicas for size in scheme.batch_sizes])
+
+
+def _scheme_of_replica(settings, drop_long):
     """Return T2T's buckets, with more buckets for static shapes or long examples."""
     longest = settings.longest
     farthest = longest if drop_long else _LONGEST_IN_EVALUATION

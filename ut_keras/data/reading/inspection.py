@@ -47,7 +47,7 @@ def report(
         record_specs: dict from the name of a feature of the records to its `FeatureSpec`.
         encoders: dict from the name of a feature to its `TextEncoder`. Features without an encoder
             are shown without text.
-        preprocess: the same as for `input_pipeline.make_batches`.
+        preprocess: the same as in `ReadingOptions`.
         max_length: int. Training skips longer examples.
         training: bool. Whether the split is used for training.
         num_shown: int. The number of records to show.
