@@ -13,7 +13,8 @@ import pkgutil
 from typing import Any
 
 from ut_keras.problems import reversal
-from ut_keras.problems.problem import REGISTRY, Problem, register
+from ut_keras.problems.problem import Problem
+from ut_keras.problems.registration import REGISTRY, register
 from ut_keras.process import short_names
 
 __all__ = ["Problem", "get", "names", "register"]

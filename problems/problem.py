@@ -20,29 +20,25 @@ This module does not import TensorFlow until data are written or read.
 """
 
 import collections
-import contextlib
 import copy
 import dataclasses
 import fnmatch
 import functools
 import os
 import re
-import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ut_keras import registry
 from ut_keras.data import contract, features, tfrecords
 from ut_keras.data.reading import reading_options
-from ut_keras.data.writing import generation, generation_plan
-from ut_keras.errors import DataError
-from ut_keras.files import new_folder
-from ut_keras.problems import sample_encoding
+from ut_keras.data.writing import generation_plan
+from ut_keras.problems import data_generation, sample_encoding
+from ut_keras.problems.registration import REGISTRY as REGISTRY
+from ut_keras.problems.registration import declare as declare
+from ut_keras.problems.registration import register as register
 from ut_keras.process import tensorflow_log
 from ut_keras.text import sacre_bleu, text_encoder
 
-P = TypeVar("P", bound="Problem")
 Samples: TypeAlias = Iterable[dict[str, Any]]
 Texts: TypeAlias = Iterator[dict[str, str]]  # an iterator over samples
 Records: TypeAlias = Iterator[dict[str, list[int]]]
@@ -56,91 +52,7 @@ if TYPE_CHECKING:
     from ut_keras.data.reading import indexed_batches
     from ut_keras.data.writing import download
 
-REGISTRY = registry.Registry("problem")
 DEFAULT_SEED = 429459  # the default seed of t2t-datagen
-
-# Attributes with which T2T's problems describe their splits. ut_keras does not read these
-# attributes.
-_T2T_SPLIT_ATTRIBUTES = ("dataset_splits", "is_generate_per_split")
-# Other methods and properties of T2T's problems that ut_keras does not call -> what to define
-# instead.
-_T2T_METHODS = {
-    "generate_text_for_vocab": "texts_for_vocab",
-    "additional_reserved_tokens": "build_vocab",
-    "use_vocab_from_other_problem": "vocab_name",
-    "preprocess_example": "preprocess",
-    "example_reading_spec": "record_specs",
-    "get_or_create_vocab": "feature_encoders",
-}
-
-
-@overload
-def register(name: str | None = None) -> Callable[[type[P]], type[P]]: ...
-
-
-@overload
-def register(name: type[P]) -> type[P]: ...
-
-
-def register(name: Any = None) -> Any:
-    """Return a decorator that registers a `Problem` subclass as `name`.
-
-    If no name is given, the decorator derives it from the name of the class, as in T2T. See
-    `registry.default_name`.
-
-    Raises:
-        ValueError: if the name is already registered.
-        DataError: if the class describes its splits with T2T's attributes. With ut_keras, such a
-            class may yield the same samples for every split. The error also occurs if the
-            class defines other methods of T2T that change the data.
-    """
-
-    def add(name, problem_class):
-        for attribute in _T2T_SPLIT_ATTRIBUTES:
-            if hasattr(problem_class, attribute):
-                raise DataError(
-                    f"{problem_class.__name__} must describe its splits with splits and "
-                    "num_train_shards and yield each split in a separate call; or it must derive "
-                    "from tensor2tensor.data_generators.text_problems, see docs/t2t_package.md. "
-                    f"Received: {attribute}, an attribute of T2T that has no effect here."
-                )
-        for attribute, instead in _T2T_METHODS.items():
-            if hasattr(problem_class, attribute) and not _is_overridden(problem_class, instead):
-                raise DataError(
-                    f"{problem_class.__name__} must define {instead} instead of {attribute}; or it "
-                    "must derive from tensor2tensor.data_generators.text_problems, see "
-                    f"docs/t2t_package.md. Received: {attribute}, which is not called here."
-                )
-        REGISTRY.add(name, problem_class)
-
-    return registry.decorator(name, add)
-
-
-def _is_overridden(problem_class, name):
-    """Return whether a class of the user, outside of this package, defines `name`."""
-    package = __name__.rpartition(".")[0]
-    defining = next((cls for cls in problem_class.__mro__ if name in vars(cls)), None)
-    return defining is not None and not defining.__module__.startswith(package)
-
-
-def declare(name: str, *bases: type, **attributes: Any) -> Any:
-    """Create and register a class, and return the class.
-
-    The class becomes an attribute of the module of the last base, so that other processes can
-    import the class. The name of the class is `name` in CamelCase: `rte_characters` becomes
-    `RteCharacters`.
-
-    Args:
-        name: str. The name to register.
-        *bases: the base classes.
-        **attributes: the attributes of the class.
-    """
-    module = bases[-1].__module__
-    class_name = "".join(word.capitalize() for word in name.split("_"))
-    made = type(class_name, bases, {**attributes, "__module__": module})
-    setattr(sys.modules[module], class_name, made)
-    return register(name)(made)
-
 
 # Names of results in the evaluation of every problem. Only some models have "ponder_time".
 _COMMON_RESULTS = (
@@ -242,12 +154,13 @@ class Problem:
             name: features.FeatureSpec(
                 encoder.vocab_size, "class_label" if name in self.class_label_features else "symbol"
             )
-            for name, encoder in self._checked_encoders(data_dir).items()
+            for name, encoder in self.checked_encoders(data_dir).items()
         }
         features.check(specs)
         return specs
 
-    def _checked_encoders(self, data_dir):
+    def checked_encoders(self, data_dir: str | None) -> Encoders:
+        """Return `feature_encoders` after a check of its type."""
         title = f"feature_encoders of {self.name}"
         return contract.validated(self.feature_encoders(data_dir), contract.FEATURE_ENCODERS, title)
 
@@ -456,107 +369,16 @@ class Problem:
         Raises:
             DataError: if raw data are missing or invalid. Incomplete files are deleted.
         """
-        side_files = {name: os.path.join(data_dir, name) for name in self.side_files()}
-        new_side_files = [path for path in side_files.values() if not os.path.exists(path)]
-        num_shards = self.shards_to_generate(tmp_dir)
-        tasks = None if tasks is None else list(tasks)
         self._max_cases = max_cases
-        tensorflow_log.load()
-        start = time.monotonic()
-        left_out: collections.Counter[str] = collections.Counter()
-        counts = {}
-        with (
-            new_folder.made(data_dir),
-            generation_plan.claimed(data_dir, self.filename, num_shards, seed, tasks) as missing,
-        ):
-            if not new_side_files and not missing:
-                print(f"{self.name}: data found in {data_dir}, nothing to generate")
-                user_files = {
-                    split: generation_plan.user_file_fingerprints(self.user_files(split, tmp_dir))
-                    for split in num_shards
-                }
-                for note in generation_plan.found_data_notes(
-                    data_dir, self.filename, max_cases, user_files
-                ):
-                    print(f"note: {note}", flush=True)
-                return {}
-            self.prepare(data_dir, tmp_dir)
-            try:
-                generation_plan.check_side_files(data_dir, self.filename, num_shards, side_files)
-            except DataError:
-                for path in new_side_files:
-                    with contextlib.suppress(FileNotFoundError):
-                        os.remove(path)
-                raise
-            if new_side_files:
-                built = set(filter(os.path.exists, new_side_files))
-                new = [name for name, path in side_files.items() if path in built]
-                where = (data_dir, self.filename)
-                present = [split for split in num_shards if tfrecords.is_complete(*where, split)]
-                notes = generation_plan.new_side_file_notes(*where, present, new)
-            else:
-                notes = generation_plan.side_file_notes(
-                    data_dir, self.filename, max_cases, self.side_files_of_samples()
-                )
-            for note in notes:
-                print(f"note: {note}", flush=True)
-            for number, (split, shards) in enumerate(missing.items()):
-                try:
-                    counts[split.name] = self._generate_split(
-                        split, shards, data_dir, tmp_dir, num_processes, is_first=number == 0
-                    )
-                except text_encoder.UnknownWordError as error:
-                    removable = () if tasks is not None else new_side_files
-                    if advice := self._unknown_word_advice(data_dir, removable):
-                        raise DataError(f"{error} {advice}") from error
-                    raise
-                left_out += self.left_out
-        summary = generation.summary(counts, left_out, time.monotonic() - start, data_dir)
-        print(f"{self.name}: {summary}")
-        return counts
+        tasks = None if tasks is None else list(tasks)
+        request = data_generation.Request(data_dir, tmp_dir, seed, tasks, num_processes, max_cases)
+        return data_generation.generate(self, request)
 
-    def _generate_split(self, split, shards, data_dir, tmp_dir, num_processes, is_first):
-        where = (split.name, data_dir, tmp_dir, split.seed)
-        self.left_out.clear()
-        if type(self).generate_encoded_samples is Problem.generate_encoded_samples:
-            if type(self).encode_samples is Problem.encode_samples:
-                self._checked_encoders(data_dir)
-            samples = self.generate_samples(*where)
-            if is_first:
-                encoders = self._encoders_of_samples(data_dir)
-                samples = sample_encoding.with_vocabulary_notes(
-                    self, samples, encoders, self._max_cases
-                )
-            encode: Callable[..., Any] = sample_encoding.SampleEncoder(self, data_dir)
-        else:
-            samples, encode = self.generate_encoded_samples(*where), iter
-        return generation.write(
-            split,
-            samples,
-            encode,
-            shards,
-            num_processes,
-            self.left_out,
-            self._max_cases,
-            self._described(split.name, data_dir, tmp_dir),
-        )
-
-    def _unknown_word_advice(self, data_dir, new_side_files):
+    def unknown_word_advice(self, data_dir: str, new_side_files: Sequence[str]) -> str:
         """Return advice for the error about a word that is not in the vocabulary, or ""."""
         return ""
 
-    def _described(self, split, data_dir, tmp_dir):
-        """Return digests and fingerprints of the files on which the records depend.
-
-        Data generation stores them in the JSON file of a split, see generation_plan.py.
-        """
-        described = {"side_files": generation_plan.side_file_digests(data_dir, self.side_files())}
-        paths = self.user_files(split, tmp_dir)
-        if user_files := generation_plan.user_file_fingerprints(paths):
-            described["user_files"] = user_files
-        return described
-
-    def _encoders_of_samples(self, data_dir):
+    def encoders_of_samples(self, data_dir: str) -> dict[str, Any]:
         """Return {feature: encoder} for samples, or {} if the problem encodes samples itself."""
         return {} if self.encodes_samples_itself else self.feature_encoders(data_dir)
 
@@ -564,6 +386,11 @@ class Problem:
     def encodes_samples_itself(self) -> bool:
         """Whether a subclass encodes the samples itself, because it overrides `encode_samples`."""
         return type(self).encode_samples is not Problem.encode_samples
+
+    @property
+    def yields_records(self) -> bool:
+        """Whether a subclass yields records, because it overrides `generate_encoded_samples`."""
+        return type(self).generate_encoded_samples is not Problem.generate_encoded_samples
 
     # Methods for reading data.
 

@@ -21,7 +21,7 @@ import collections
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from ut_keras.data import contract, tfrecords
@@ -119,7 +119,7 @@ class Text2TextProblem(problem.Problem):
         if not os.path.exists(path):
             text_encoder.store_new(self.build_vocab(self.texts_for_vocab(data_dir, tmp_dir)), path)
 
-    def _unknown_word_advice(self, data_dir, new_side_files):
+    def unknown_word_advice(self, data_dir: str, new_side_files: Sequence[str]) -> str:
         """Return advice for the error, and remove a new vocabulary if no data exists for it."""
         advice = (
             "Set oov_token to a word that replaces unknown words, such as '<UNK>', or increase "
@@ -173,7 +173,7 @@ class WordsProblem(Text2TextProblem):
     vocab_type = "tokens"
     approx_vocab_size = sys.maxsize  # this value means that there is no limit
 
-    def _unknown_word_advice(self, data_dir, new_side_files):
+    def unknown_word_advice(self, data_dir: str, new_side_files: Sequence[str]) -> str:
         return ""
 
     def words(self, tmp_dir: str | None) -> list[str]:

@@ -1,6 +1,6 @@
 """T2T's problems that are not supported, each with the reason or an alternative."""
 
-from ut_keras.problems.problem import REGISTRY
+from ut_keras.problems.registration import REGISTRY
 
 _WIKIPEDIA = (
     "it uses the vocabulary of languagemodel_en_wiki64k, which your own problem can also use"

@@ -87,7 +87,12 @@ PAGES = {
     "problems": (
         "Problems",
         "The base classes and the datasets. [A table](../problems.md) lists all problems.",
-        ("problems/problem.py", "problems/text_problems.py", "problems/*.py"),
+        (
+            "problems/problem.py",
+            "problems/registration.py",
+            "problems/text_problems.py",
+            "problems/*.py",
+        ),
     ),
     "rest": (
         "Other modules",

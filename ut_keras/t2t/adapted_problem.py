@@ -381,7 +381,7 @@ class Adapted(problem.Problem):
             self._encoder = encoder
         return self._encoder
 
-    def _encoders_of_samples(self, data_dir):
+    def encoders_of_samples(self, data_dir: str) -> dict[str, Any]:
         encoder = self._find_encoder(data_dir)
         return dict.fromkeys(("inputs", "targets"), encoder)
 
