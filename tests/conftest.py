@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from tests import speed
+
 _CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 # The slow tests of these files take longest, so pytest starts with these files, in this order.
@@ -43,9 +45,7 @@ LONGEST_FILES = (
 # TensorFlow reads this variable when it first compiles, also in the processes that tests start.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
-# A graph has about 10,000 Python objects, and most tests trace several graphs. With Python's
-# default threshold of 700, garbage collection takes up to a tenth of the test time.
-gc.set_threshold(20_000, 10, 10)
+speed.collect_garbage_less_often()
 
 
 def pytest_collection_modifyitems(items):
@@ -56,8 +56,10 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Exclude imported modules from garbage collection. TensorFlow creates a million objects."""
-    gc.freeze()
+    """Make the settings that require that all test modules have been imported."""
+    if "tensorflow" in sys.modules:
+        speed.give_all_operations_one_traceback()
+    speed.ignore_imported_objects()
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 
+from tests import speed
+
 _IMPORTED = (
     "tensorflow",
     "keras",
@@ -57,6 +59,9 @@ def run(words, folder=".", environment=os.environ, prepare="", timeout=None):
 
 
 def _run_program(words, folder, environment, prepare, outputs):
+    speed.collect_garbage_less_often()
+    speed.give_all_operations_one_traceback()
+    speed.ignore_imported_objects()
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
