@@ -108,6 +108,18 @@ def _keras_errors():
             yield str(error)
 
 
+def _central_storage_errors():
+    strategy = tf.distribute.experimental.CentralStorageStrategy(["CPU:0", "CPU:1"], "CPU:0")
+    with strategy.scope():
+        model = _model("universal_transformer_encoder")
+        model.compile("sgd")
+    for method in (model.fit, model.evaluate):
+        try:
+            method(_even(), verbose=0)
+        except ValueError as error:
+            yield str(error)
+
+
 CASES = {
     "universal": ("universal_transformer", "universal_transformer_tiny", _even),
     "uneven": ("universal_transformer_encoder", "adaptive_universal_transformer_tiny", _uneven),
@@ -135,6 +147,7 @@ def main(numbers, names):
     if "universal" in names:
         results["made by fit"] = _loss_of_a_model_that_fit_compiles()
         results["refusals"] = list(_keras_errors())
+        results["central storage"] = list(_central_storage_errors())
     json.dump(results, sys.stdout)
 
 

@@ -62,6 +62,14 @@ def test_fit_rejects_unsupported_calls_of_keras():
         assert f"Received: {value}, and 2 replicas." in refusal
 
 
+def test_fit_and_evaluate_reject_central_storage():
+    """Keras would return a wrong loss and wrong metrics."""
+    errors = _output("1,2")["central storage"]
+    for method, error in zip(("fit", "evaluate"), errors, strict=True):
+        assert error.startswith(f"{method} must not be called under CentralStorageStrategy")
+        assert "Received: 2 replicas." in error
+
+
 def test_replicas_have_different_dropout_masks():
     """The first replica has the mask of a single device. The second replica has another mask."""
     one, several = (_run("universal", replicas) for replicas in (1, 2))

@@ -53,7 +53,7 @@ class FittedModel(compiled_model.CompiledModel):
 
     @functools.wraps(keras.Model.fit)
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        self._check_workers("fit")
+        self._check_strategy("fit")
         if not self.compiled:  # `ut_keras.load` does not compile a model, to save memory
             with self.distribute_strategy.scope():
                 self._compile_without_end()
@@ -90,7 +90,7 @@ class FittedModel(compiled_model.CompiledModel):
 
     @functools.wraps(keras.Model.evaluate)
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_workers("evaluate")
+        self._check_strategy("evaluate")
         given = _EVALUATE.bind(self, *args, **kwargs).arguments
         self._check_arrays(given.get("x"), given.get("y"))
         with end_of_data.expected(given.get("steps")):
@@ -116,7 +116,7 @@ class FittedModel(compiled_model.CompiledModel):
 
     @functools.wraps(keras.Model.test_on_batch)
     def test_on_batch(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_workers("test_on_batch")
+        self._check_strategy("test_on_batch")
         return super().test_on_batch(*args, **kwargs)
 
     @functools.wraps(keras.Model.train_on_batch)
@@ -128,7 +128,7 @@ class FittedModel(compiled_model.CompiledModel):
         class_weight: Mapping[int, float] | None = None,
         return_dict: bool = False,
     ) -> Any:
-        self._check_workers("train_on_batch")
+        self._check_strategy("train_on_batch")
         if class_weight is not None:
             if sample_weight is not None:
                 raise ValueError(_ONE_KIND_OF_WEIGHT)
@@ -231,8 +231,8 @@ class FittedModel(compiled_model.CompiledModel):
         self.make_train_function(force=True)
         return self.train_function
 
-    def _check_workers(self, method):
-        """Raise ValueError for several workers, because Keras 3 cannot combine their results."""
+    def _check_strategy(self, method):
+        """Raise ValueError for strategies whose results Keras 3 cannot combine."""
         strategy = self.distribute_strategy
         replicas = strategy.num_replicas_in_sync
         if replicas > 1 and isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
@@ -240,6 +240,12 @@ class FittedModel(compiled_model.CompiledModel):
                 f"{method} must not be called under MultiWorkerMirroredStrategy: Keras 3 does not "
                 f"support it (keras issue 20585). Received: {replicas} replicas. To train on "
                 "several workers, use ut-trainer (docs/clusters.md)."
+            )
+        if replicas > 1 and isinstance(strategy, tf.distribute.experimental.CentralStorageStrategy):
+            raise ValueError(
+                f"{method} must not be called under CentralStorageStrategy: Keras 3 computes a "
+                f"wrong loss and wrong metrics there. Received: {replicas} replicas. "
+                "Use tf.distribute.MirroredStrategy."
             )
 
     def _check_arrays(self, x, y=None):
