@@ -13,6 +13,7 @@ import tensorflow as tf
 from tests.models import examples
 from ut_keras import metrics
 from ut_keras.metrics import keras_metrics, losses
+from ut_keras.models import universal_transformer
 from ut_keras.training import evaluation, train_step
 
 KINDS = ("universal", "adaptive", "encoder", "lstm_classifier")
@@ -173,6 +174,37 @@ def test_class_weight_of_ids():
     for train in (model.fit, model.train_on_batch):
         with pytest.raises(ValueError, match="class_weight and sample_weight"):
             train(*_batch("universal"), sample_weight=np.ones(3), class_weight=weights)
+
+
+class OwnTrainStep(universal_transformer.UniversalTransformerEncoder):
+    """A model with a train step as in the guides of Keras."""
+
+    def train_step(self, data):
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
+        with tf.GradientTape() as tape:
+            logits = self(x, training=True)
+            loss = self.compute_loss(x, y, logits, weights)
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply(gradients, self.trainable_variables)
+        return self.compute_metrics(x, y, logits, weights)
+
+
+def test_train_step_of_a_subclass_gets_class_weights():
+    plain = examples.make("tagger", NO_DROPOUT)
+    features, targets = _batch("tagger")
+    by_token = np.where(targets == 3, 5.0, 1.0)
+    losses_of_fit = []
+    for weights in ({"class_weight": {3: 5.0}}, {"sample_weight": by_token}, {}):
+        model = OwnTrainStep.from_hparams(plain.hparams, plain.specs)
+        model.set_weights(plain.get_weights())
+        model.compile("sgd", run_eagerly=True)
+        history = model.fit(features, targets, verbose=0, **weights)
+        losses_of_fit += history.history["loss"]
+    assert losses_of_fit[0] == pytest.approx(losses_of_fit[1], rel=1e-6)
+    assert losses_of_fit[0] != pytest.approx(losses_of_fit[2], rel=1e-2)
+    with pytest.raises(ValueError, match="class_weight and sample_weight"):
+        model.fit(features, targets, sample_weight=by_token, class_weight={3: 5.0}, verbose=0)
+    assert "train_step" not in vars(model)
 
 
 def test_fit_and_trainer_accept_weights_in_dataset():

@@ -203,12 +203,40 @@ class FittedModel(compiled_model.CompiledModel):
                 f"jit_compile must be False or 'auto' on several replicas: {reason}. "
                 "Received: True."
             )
-        with self._outer_function():
+        with self._outer_function(), self._weighted_train_step():
             super().make_train_function(force)
         if self.jit_is_auto and self.jit_compile and not is_made:
             compiled: Any = self.train_function
             safe: Any = auto_xla.with_fallback(compiled, self._without_xla)
             self.train_function = safe
+
+    @contextlib.contextmanager
+    def _weighted_train_step(self):
+        """Return a context in which `train_step` gets the class weights as weights of the data.
+
+        A subclass may override `train_step`, so this method adds the weights before the call.
+        """
+        if self._class_weights is None:
+            yield
+            return
+        step, own = self.train_step, vars(self).get("train_step")
+
+        def weighted_step(data):
+            x, y, weights = keras.utils.unpack_x_y_sample_weight(_single_outputs(data))
+            if weights is not None:
+                raise ValueError(_ONE_KIND_OF_WEIGHT)
+            ids = int32.cast(tf.convert_to_tensor(y))
+            return step((x, y, tf.gather(self._class_weights, ids)))
+
+        # These assignments bypass `__setattr__`, so Keras does not track the function.
+        self.__dict__["train_step"] = weighted_step
+        try:
+            yield
+        finally:
+            if own is None:
+                del self.__dict__["train_step"]
+            else:
+                self.__dict__["train_step"] = own
 
     def _forget_schedule(self):
         """Remove the train function if the user has assigned another learning rate or schedule.
@@ -281,11 +309,6 @@ class FittedModel(compiled_model.CompiledModel):
         before it fails, perhaps on some replicas only.
         """
         data = _single_outputs(data)
-        if self._class_weights is not None:
-            x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-            if weights is not None:
-                raise ValueError(_ONE_KIND_OF_WEIGHT)
-            data = (x, y, tf.gather(self._class_weights, int32.cast(tf.convert_to_tensor(y))))
         step = self._default_loss_step if self._runs_forward else self._keras_train_step
         if self.jit_compile and not self._splits_update:
             # A function that XLA compiled always waits for its data. A control dependency would
