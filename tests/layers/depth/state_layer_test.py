@@ -109,6 +109,44 @@ def test_padding_has_no_effect_in_a_keras_model(name, tmp_path):
     assert f"(None, None, {D})" in "".join(lines)
 
 
+class UnbuiltTransition(keras.layers.Layer):
+    """A user's transition without `build`."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.inner = keras.layers.Dense(D, "tanh")
+
+    def call(self, x):
+        return self.inner(x)
+
+
+@pytest.mark.filterwarnings("ignore:`build")  # Keras warns when it loads such a layer
+@pytest.mark.parametrize(
+    "make",
+    [
+        stack.LayeredDepth,
+        lambda block: act.AdaptiveComputationTime(block, _timing(), halting.ACTHalting(N)),
+    ],
+)
+def test_part_without_build_is_loaded(make, tmp_path):
+    """A functional model has all weights before its first call. Keras loads only such weights."""
+    transformer = transformer_layer.TransformerLayer(
+        attention.MultiHeadAttention(2, D), UnbuiltTransition()
+    )
+    layer = stack.Stack(make(stack.TransformerBlock([transformer])))
+    inputs = keras.Input((None, D))
+    model = keras.Model(inputs, layer(inputs))
+    count = len(model.trainable_variables)
+    x = layer_checks.normal(B, S, D)
+    outputs = model(x)
+    assert len(model.trainable_variables) == count
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(
+        tmp_path / "model.keras", custom_objects={"UnbuiltTransition": UnbuiltTransition}
+    )
+    np.testing.assert_array_equal(loaded(x), outputs)
+
+
 @pytest.mark.parametrize(
     ("kind", "given"),
     [

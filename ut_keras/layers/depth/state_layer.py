@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from ut_keras.layers.attention import attention, block_attention
 from ut_keras.layers.attention.attention_mask import AttentionMask
+from ut_keras.layers.basic import plugged_in
 from ut_keras.layers.basic.layer import Layer
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
 from ut_keras.ops import private_api
@@ -222,6 +224,17 @@ class StateLayer(Layer):
             example_weights: as in `cost_terms`.
         """
         raise NotImplementedError
+
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the symbolic output of a call. Keras uses it to make a functional model.
+
+        Because of `compute_output_shape`, Keras does not run `call` here. A user's part without
+        `build` would then get its weights only at the first call of the model. When Keras loads the
+        model, it would skip the weights of such a part without an error.
+        """
+        if any(plugged_in.unbuilt_layers([self])):
+            keras.Operation.compute_output_spec(self, *args, **kwargs)  # runs `call`
+        return super().compute_output_spec(*args, **kwargs)
 
     def compute_output_shape(self, state_shape: Shape) -> Shape:
         return state_shape
