@@ -537,14 +537,6 @@ class Problem:
         return False
 
     @property
-    def fixed_length(self) -> int | None:
-        """The length of every example, if `batch_size` is a number of examples.
-
-        None means that `batch_size` is a number of tokens, and that the lengths may differ.
-        """
-        return None
-
-    @property
     def preprocess_key(self) -> str:
         """A text that identifies the settings on which the lengths after `preprocess` depend."""
         return ""
@@ -564,20 +556,16 @@ def _batches(problem, split, data_dir, hparams, num_replicas, seed, static_shape
     from ut_keras.data.reading import input_pipeline
 
     settings = input_pipeline.InputSettings.from_hparams(hparams)
-    settings = dataclasses.replace(
-        settings,
-        max_length=reader.max_length or settings.max_length,
-        static_shapes=static_shapes,
-        most_shapes=most_shapes,
-    )
-    if fixed_length := reader.fixed_length:
-        settings = dataclasses.replace(
-            settings, max_length=fixed_length, min_length=0, use_fixed_batch_size=True
-        )
+    max_length = reader.max_length or settings.max_length
     return input_pipeline.make_batches(
         files,
         specs,
-        settings,
+        dataclasses.replace(
+            settings,
+            max_length=max_length,
+            static_shapes=static_shapes,
+            most_shapes=most_shapes,
+        ),
         training=split == "train",
         num_replicas=num_replicas,
         seed=seed,

@@ -167,23 +167,6 @@ class Adapted(problem.Problem):
     def _note_unused_feature(self, name):
         missing.print_once(f"note: no model reads the feature {name!r} of {self.name}")
 
-    def _check_modalities(self, data_dir):
-        """Check the modalities of inputs and targets before data generation.
-
-        If the package's `hparams` needs a vocabulary that does not exist yet, `feature_specs`
-        performs the check later.
-
-        Raises:
-            DataError: if no model supports a modality.
-        """
-        shown = feature_modalities.by_feature_without_vocabulary(self.t2t, data_dir).items()
-        words = {
-            n: feature_modalities.modality(n, k, self.name)
-            for n, k in shown
-            if n in ("inputs", "targets")
-        }
-        self._class_features = [name for name, word in words.items() if word == "class_label"]
-
     def feature_metrics(self, data_dir: str | None) -> problem.Metrics:
         if isinstance(self.t2t, text_problems.Text2SelfProblem):
             encoder = self.feature_encoders(data_dir)["targets"]
@@ -281,7 +264,8 @@ class Adapted(problem.Problem):
         if tmp_dir:
             os.makedirs(tmp_dir, exist_ok=True)  # t2t-datagen also creates the folder
         os.makedirs(data_dir, exist_ok=True)
-        self._check_modalities(data_dir)
+        # This call raises an error for an unsupported modality before data generation.
+        self._class_features = feature_modalities.class_features(self.t2t, data_dir)
         if self.writes_in_turn:
             how = {"tasks": tasks, "num_processes": num_processes, "max_cases": max_cases}
             return self.generate_by_split(data_dir, tmp_dir, seed, **how)
@@ -460,21 +444,21 @@ class Adapted(problem.Problem):
         # As in T2T, an overridden `preprocess_example` truncates the features, if it calls the base
         # class or `preprocess_example_common`.
         options = super().reading(split, data_dir, hparams)
-        limits = {} if self.preprocess_needs_hparams else options.limits
-        return dataclasses.replace(options, limits=limits, evenly_sharded=self.writes_in_turn)
+        limits, of_run = options.limits, None
+        if self.preprocess_needs_hparams:
+            limits = {}
+            if self._run_hparams is not None:
+                of_run = t2t_hparam.from_dataclass(self._run_hparams)
+        return dataclasses.replace(
+            options,
+            limits=limits,
+            evenly_sharded=self.writes_in_turn,
+            fixed_length=example_features.fixed_length(self.t2t, self._mode, of_run),
+        )
 
     @property
     def preprocess_needs_hparams(self) -> bool:
         return not overridden.is_unchanged(self.t2t, "preprocess_example")
-
-    @property
-    def fixed_length(self) -> int | None:
-        if self.t2t.batch_size_means_tokens:
-            return None
-        hparams = None
-        if self.preprocess_needs_hparams and self._run_hparams is not None:
-            hparams = t2t_hparam.from_dataclass(self._run_hparams)
-        return example_features.fixed_length(self.t2t, self._mode, hparams)
 
     @property
     def preprocess_key(self) -> str:

@@ -49,6 +49,7 @@ class Example(dict[str, Any]):
 def fixed_length(t2t: problem.Problem, mode: str, hparams: hparam.HParams | None) -> int | None:
     """Return the length of the longest feature, if the code of the package fixes all shapes.
 
+    In T2T, `batch_size` is then a number of examples, unless `batch_size_means_tokens` is true.
     `example_reading_spec` fixes a shape with `tf.FixedLenFeature`, and `preprocess_example` with
     `set_shape`.
 
@@ -58,8 +59,10 @@ def fixed_length(t2t: problem.Problem, mode: str, hparams: hparam.HParams | None
         hparams: `HParams` of the run. None means that `preprocess_example` is not called.
 
     Returns:
-        int, or None if the shape of a feature is not fixed.
+        int, or None if `batch_size` is a number of tokens.
     """
+    if t2t.batch_size_means_tokens:
+        return None
     import tensorflow as tf
 
     fields, _ = t2t.example_reading_spec()

@@ -54,6 +54,24 @@ def by_feature_without_vocabulary(t2t: problem.Problem, data_dir: str | None) ->
         return {}
 
 
+def class_features(t2t: problem.Problem, data_dir: str | None) -> list[str]:
+    """Return which of inputs and targets are class labels, before data generation.
+
+    If the package's `hparams` needs a vocabulary that does not exist yet, the result is [], and
+    `Adapted.feature_specs` performs the check later.
+
+    Raises:
+        DataError: if no model supports the modality of inputs or targets.
+    """
+    found = by_feature_without_vocabulary(t2t, data_dir)
+    words = {
+        name: modality(name, found[name], t2t.name)
+        for name in ("inputs", "targets")
+        if name in found
+    }
+    return [name for name, word in words.items() if word == "class_label"]
+
+
 def by_feature(hparams: hparam.HParams) -> dict[str, str]:
     """Return {feature: T2T's modality}.
 

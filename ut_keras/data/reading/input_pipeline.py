@@ -138,6 +138,10 @@ def make_batches(
             "curriculum_start_length must be 0 except in ut-trainer, which measures when to use "
             f"longer examples. Received: {settings.curriculum_start_length}."
         )
+    if length := options.fixed_length:
+        settings = dataclasses.replace(
+            settings, max_length=length, min_length=0, use_fixed_batch_size=True
+        )
     drop_long = training or settings.eval_drop_long_sequences
     longest = settings.longest if drop_long else _LONGEST_IN_EVALUATION
     to_examples = _converter(record_specs, settings, options)

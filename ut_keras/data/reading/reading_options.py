@@ -36,6 +36,8 @@ class ReadingOptions:
         groups: list of int. If the files belong to several problems, this is the number of files of
             each problem, in order. Evaluation reads one record of each problem in turn. Optional.
         mixture: `Mixture`, the shares of these problems in training. Optional.
+        fixed_length: int, the length of every example, if the hparam `batch_size` is a number of
+            examples. No example is then too long or too short. Optional.
     """
 
     preprocess: Callable[..., Any] | None = None
@@ -46,3 +48,4 @@ class ReadingOptions:
     check_counts: Callable[[list[int]], Any] | None = None
     groups: Sequence[int] = ()
     mixture: example_order.Mixture | None = None
+    fixed_length: int | None = None
