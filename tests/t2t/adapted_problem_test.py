@@ -3,6 +3,7 @@ import shutil
 
 import numpy as np
 import pytest
+from absl import flags
 
 from ut_keras import hparams, models, problems
 from ut_keras.bin import datagen
@@ -620,3 +621,33 @@ def test_error_in_preprocess_example_is_reported_with_fixed_shapes(make):
     hp = hparams.get("transformer_tiny", "batch_size=7")
     with pytest.raises(DataError, match="preprocess_example of mine must return a dict"):
         problem.dataset("train", make.data_dir, hp)
+
+
+def test_index_of_lengths_depends_on_code_and_flags_of_the_package(make, tmp_path):
+    """A saved index of lengths must not be used if a function or constant has changed."""
+    problem = make(
+        """
+import tensorflow as tf
+tf.flags.DEFINE_integer("most_ids_of_test", 3, "")
+LONGEST = 4
+
+def cut(ids):
+    return ids[:min(LONGEST, tf.flags.FLAGS.most_ids_of_test)]
+
+@registry.register_problem
+class Mine(Base):
+    def preprocess_example(self, example, mode, hparams):
+        example["inputs"] = cut(example["inputs"])
+        return example
+""",
+        generated=False,
+    ).with_hparams(hparams.get("transformer_tiny"), "train")
+    keys = [problem.preprocess_key, problem.preprocess_key]
+    assert keys[0] == keys[1]
+    flags.FLAGS.most_ids_of_test = 2
+    keys.append(problem.preprocess_key)
+    source = tmp_path / "package" / "__init__.py"
+    source.write_text(source.read_text().replace("LONGEST = 4", "LONGEST = 5"))
+    keys.append(problem.preprocess_key)
+    delattr(flags.FLAGS, "most_ids_of_test")
+    assert len({*keys}) == 3

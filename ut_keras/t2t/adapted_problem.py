@@ -32,6 +32,7 @@ from ut_keras.t2t import (
     text_encoder,
     text_problems,
     translate,
+    usr_dir,
 )
 from ut_keras.t2t import hparam as t2t_hparam
 from ut_keras.t2t import problem as t2t_problem
@@ -462,14 +463,14 @@ class Adapted(problem.Problem):
 
     @property
     def preprocess_key(self) -> str:
-        """A text that changes if `preprocess_example` or the hparams change.
+        """A text that changes if the code or the flags of the package or the hparams change.
 
-        It does not depend on functions that `preprocess_example` calls.
+        It does not depend on other files that `preprocess_example` reads.
         """
         if not self.preprocess_needs_hparams:
             return ""
         code = type(self.t2t).preprocess_example.__code__
-        of_code = (code.co_code, code.co_consts, code.co_names)
+        of_code = (code.co_code, code.co_names, usr_dir.code_digest())
         settings = repr((self._mode, self._run_hparams, *of_code))
         return f"preprocess_example {zlib.crc32(settings.encode()):08x}"
 

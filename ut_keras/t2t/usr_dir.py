@@ -41,7 +41,9 @@ Without the loader's `__import__`, these and most other tests there fail, such a
 """
 
 import builtins
+import contextlib
 import functools
+import hashlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -110,6 +112,21 @@ def load(
         )
         return []
     return rest
+
+
+def code_digest() -> str:
+    """Return a digest of the source files and the flags of all loaded packages."""
+    from absl import flags
+
+    digest = hashlib.sha256()
+    by_module = flags.FLAGS.flags_by_module_dict()
+    for module in sorted(_loaded_modules(), key=lambda module: module.__name__):
+        values = [(flag.name, flag.value) for flag in by_module.get(module.__name__, ())]
+        digest.update(repr((module.__name__, values)).encode())
+        # The user may have removed the file since then.
+        with contextlib.suppress(OSError), open(module.__file__, "rb") as file:
+            digest.update(file.read())
+    return digest.hexdigest()
 
 
 def _loaded_modules():
