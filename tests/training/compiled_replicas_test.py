@@ -1,16 +1,15 @@
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+
+from tests import forks
 
 
 @pytest.fixture(scope="module")
 def runs():
     """Return the results of compiled_replicas.py, without XLA and with XLA."""
-    command = [sys.executable, "-m", "tests.training.compiled_replicas"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
+    done = forks.run(["-m", "tests.training.compiled_replicas"], timeout=1200)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 

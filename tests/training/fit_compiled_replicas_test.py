@@ -1,9 +1,9 @@
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+
+from tests import forks
 
 pytestmark = pytest.mark.slow  # XLA takes long to compile the updates
 
@@ -11,8 +11,7 @@ pytestmark = pytest.mark.slow  # XLA takes long to compile the updates
 @pytest.fixture(scope="module")
 def runs():
     """Return the results of fit_compiled_replicas.py."""
-    command = [sys.executable, "-m", "tests.training.fit_compiled_replicas"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=2400)
+    done = forks.run(["-m", "tests.training.fit_compiled_replicas"], timeout=2400)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 

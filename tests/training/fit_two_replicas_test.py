@@ -1,11 +1,10 @@
 import functools
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+from tests import forks
 from tests.training import fit_two_replicas
 
 pytestmark = pytest.mark.slow  # the processes of fit_two_replicas.py take a minute
@@ -18,9 +17,8 @@ _PROCESSES = {"1,2": ["universal", "uneven"], "3": ["uneven"]}
 @functools.cache
 def _output(numbers):
     """Return the results of fit_two_replicas.py for numbers of replicas, such as "1,2"."""
-    command = [sys.executable, "-m", "tests.training.fit_two_replicas", numbers]
-    command += _PROCESSES[numbers]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    words = ["-m", "tests.training.fit_two_replicas", numbers, *_PROCESSES[numbers]]
+    done = forks.run(words, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 

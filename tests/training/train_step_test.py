@@ -1,12 +1,11 @@
 import json
-import subprocess
-import sys
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import forks
 from tests.training import toy
 from ut_keras import optimizers
 from ut_keras.metrics import losses
@@ -16,8 +15,7 @@ from ut_keras.training import distribution, train_step
 @pytest.fixture(scope="module")
 def two_replicas():
     """Return the results of two_replicas.py, which trains on one and on two logical CPUs."""
-    command = [sys.executable, "-m", "tests.training.two_replicas"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
+    done = forks.run(["-m", "tests.training.two_replicas"], timeout=1200)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 

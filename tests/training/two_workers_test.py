@@ -13,6 +13,7 @@ import time
 import numpy as np
 import pytest
 
+from tests import forks
 from tests.training import elastic, two_workers
 from ut_keras import problems
 from ut_keras.training import distribution
@@ -34,16 +35,21 @@ def _environments():
         yield {**os.environ, "TF_CONFIG": json.dumps(config)}
 
 
-def _start(arguments, environment, **options):
+def _start(words, environment):
+    """Start `python WORDS` in a fork, which does not import TensorFlow again."""
+    return forks.start([*map(str, words)], _ROOT, environment)
+
+
+def _start_new(words, environment):
+    """Start `python WORDS` in a new process, whose stderr has nothing from the import of forks."""
     return subprocess.Popen(
-        [sys.executable, *map(str, arguments)],
+        [sys.executable, *map(str, words)],
         cwd=_ROOT,
         # A new process must not inherit the log level of TensorFlow from this process.
         env={k: v for k, v in environment.items() if k != "TF_CPP_MIN_LOG_LEVEL"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        **options,
     )
 
 
@@ -188,7 +194,7 @@ def test_workers_with_other_settings_are_rejected(tmp_path, change, expected):
         "--train_steps=6",
     ]
     chief, other = _environments()
-    started = [_start(command, chief), _start([*command, change], other)]
+    started = [_start_new(command, chief), _start_new([*command, change], other)]
     (code, _, err), (other_code, _, other_err) = _finish(started)
     assert (code, other_code) == (2, 2), err[-3000:] + other_err[-3000:]
     assert err == other_err
@@ -210,7 +216,7 @@ def test_signal_before_the_first_update_ends_the_process():
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "sys.exit(command.run(function))\n"
     )
-    started = [_start(["-c", program], environment) for environment in _environments()]
+    started = [_start_new(["-c", program], environment) for environment in _environments()]
     for code, _, err in _finish(started, seconds=60):
         assert (code, err) == (143, "SIGTERM: stopped.\n")
 
