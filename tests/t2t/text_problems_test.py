@@ -262,3 +262,23 @@ def test_package_may_yield_one_dict_with_new_values(make, more):
     for split in ("train", "dev"):
         found = sorted(record["inputs"] for record in make.records(problem, split))
         assert found == [[number, 1] for number in range(3, 9)]
+
+
+@pytest.mark.parametrize("most", [None, 1, 2, 4, 9])
+def test_vocabulary_of_joined_texts_has_t2ts_texts(make, most):
+    """In T2T, every sample from number max_samples_for_vocab on gives its first text."""
+    problem = make(
+        f"""
+@registry.register_problem
+class Mine(text_problems.TextConcat2ClassProblem, Base):
+    num_classes = 2
+    max_samples_for_vocab = {most}
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        for texts in (["a", "b"], ["c", "d", "e"], ["f"], ["g", "h", "i"]):
+            yield {{"inputs": texts, "label": 0}}
+""",
+        generated=False,
+    )
+    texts = list(problem.t2t.generate_text_for_vocab(make.data_dir, None))
+    skipped = {1: "bdehi", 2: "dehi", 4: "hi"}.get(most, "")
+    assert texts == [text for text in "abcdefghi" if text not in skipped]

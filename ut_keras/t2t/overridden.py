@@ -17,6 +17,7 @@ _UNSUPPORTED = {
     "eval_metric_fns": "eval_metrics",
     "filepattern": "dataset_filename",
     "input_fn": "preprocess_example",
+    "make_estimator_input_fn": "preprocess_example",
     "maybe_copy_features": "preprocess_example",
     "maybe_reverse_and_copy": "preprocess_example",
     "maybe_reverse_features": "preprocess_example",

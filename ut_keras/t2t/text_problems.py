@@ -337,6 +337,16 @@ class TextConcat2ClassProblem(Text2ClassProblem):
 
     CONCAT_TOKEN = "$"
 
+    def generate_text_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
+        # As in T2T, max_samples_for_vocab does not end the texts: from this sample on, only the
+        # first text of each sample counts.
+        samples = self.samples_of(data_dir, tmp_dir, problem.DatasetSplit.TRAIN)
+        most = self.max_samples_for_vocab or math.inf
+        counted = enumerate(generation.for_vocab(samples, self.name, None, self._max_cases), 1)
+        for number, sample in counted:
+            texts = self.texts_of(sample)
+            yield from texts if number < most else texts[:1]
+
     def texts_of(self, sample: dict[str, Any]) -> list[str]:
         return list(sample["inputs"])
 
