@@ -16,6 +16,7 @@ from ut_keras.t2t import missing, registry
     "body, message",
     [
         ("def input_fn(self, *args): pass", "Mine .*preprocess_example.* input_fn"),
+        ("def make_estimator_input_fn(self, *args): pass", "make_estimator_input_fn"),
         ("def _pack_fn(self): pass", "Mine .*packed_length.* _pack_fn"),
         ("def maybe_copy_features(self, x): pass", "preprocess_example .* maybe_copy_features"),
         ("packed_spacing = 2", "packed_spacing of Mine must be 0. Received: 2"),
