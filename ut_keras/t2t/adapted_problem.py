@@ -190,10 +190,7 @@ class Adapted(problem.Problem):
     def feature_languages(self) -> dict[str, str]:
         if not isinstance(self.t2t, translate.TranslateProblem):
             return {}
-        languages = translate.languages(self.t2t)
-        if not languages["targets"] and self.target_space_id == t2t_problem.SpaceID.ZH_TOK:
-            languages["targets"] = "zh"
-        return languages
+        return translate.languages(self.t2t, self.target_space_id)
 
     def _encoders_and_hparams(self, data_dir):
         """Return the encoders and the problem's T2T hparams for a given data_dir."""
@@ -444,17 +441,14 @@ class Adapted(problem.Problem):
     def reading(self, split: str, data_dir: str, hparams: Any) -> reading_options.ReadingOptions:
         # As in T2T, an overridden `preprocess_example` truncates the features, if it calls the base
         # class or `preprocess_example_common`.
-        options = super().reading(split, data_dir, hparams)
-        limits, of_run = options.limits, None
-        if self.preprocess_needs_hparams:
-            limits = {}
-            if self._run_hparams is not None:
-                of_run = t2t_hparam.from_dataclass(self._run_hparams)
+        options, changes = super().reading(split, data_dir, hparams), self.preprocess_needs_hparams
         return dataclasses.replace(
             options,
-            limits=limits,
+            limits={} if changes else options.limits,
             evenly_sharded=self.writes_in_turn,
-            fixed_length=example_features.fixed_length(self.t2t, self._mode, of_run),
+            fixed_length=example_features.fixed_length(
+                self.t2t, self._mode, self._run_hparams if changes else None
+            ),
         )
 
     @property
@@ -471,8 +465,8 @@ class Adapted(problem.Problem):
             return ""
         code = type(self.t2t).preprocess_example.__code__
         of_code = (code.co_code, code.co_names, usr_dir.code_digest())
-        settings = repr((self._mode, self._run_hparams, *of_code))
-        return f"preprocess_example {zlib.crc32(settings.encode()):08x}"
+        key = zlib.crc32(repr((self._mode, self._run_hparams, *of_code)).encode())
+        return f"preprocess_example {key:08x}"
 
     def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
         if not self.preprocess_needs_hparams:

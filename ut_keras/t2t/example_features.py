@@ -9,6 +9,7 @@ from typing import Any
 
 from ut_keras.data import contract
 from ut_keras.errors import DataError
+from ut_keras.hparam_schema import BasicHParams
 from ut_keras.t2t import hparam, missing, problem
 
 
@@ -46,7 +47,7 @@ class Example(dict[str, Any]):
         return {**self}
 
 
-def fixed_length(t2t: problem.Problem, mode: str, hparams: hparam.HParams | None) -> int | None:
+def fixed_length(t2t: problem.Problem, mode: str, hparams: BasicHParams | None) -> int | None:
     """Return the length of the longest feature, if the code of the package fixes all shapes.
 
     In T2T, `batch_size` is then a number of examples, unless `batch_size_means_tokens` is true.
@@ -56,7 +57,7 @@ def fixed_length(t2t: problem.Problem, mode: str, hparams: hparam.HParams | None
     Args:
         t2t: `problem.Problem`, the problem of the package.
         mode: str. T2T's mode, "train" or "eval".
-        hparams: `HParams` of the run. None means that `preprocess_example` is not called.
+        hparams: the hparams of the run. None means that `preprocess_example` is not called.
 
     Returns:
         int, or None if `batch_size` is a number of tokens.
@@ -72,11 +73,12 @@ def fixed_length(t2t: problem.Problem, mode: str, hparams: hparam.HParams | None
         for (name, field), is_fixed in zip(fields.items(), fixed, strict=True)
     }
     if hparams is not None:
+        of_run = hparam.from_dataclass(hparams)
         # If the code of the package raises an error here, `preprocess` reports it later.
         with contextlib.suppress(Exception, SystemExit):
             example = {name: tf.TensorSpec(shape, tf.int64) for name, shape in shapes.items()}
             # The package may change its argument, so it gets a copy.
-            call = tf.function(lambda values: t2t.preprocess_example({**values}, mode, hparams))
+            call = tf.function(lambda values: t2t.preprocess_example({**values}, mode, of_run))
             made = call.get_concrete_function(example).structured_outputs
             shapes = {name: values.shape for name, values in made.items()}
     if not all(shape.is_fully_defined() for shape in shapes.values()):

@@ -59,14 +59,15 @@ class TranslateProblem(text_problems.Text2TextProblem):
         return generator_utils.generate_lines_for_vocab(tmp_dir or "", self.vocab_data_files())
 
 
-def languages(t2t: TranslateProblem) -> dict[str, str]:
+def languages(t2t: TranslateProblem, target_space_id: int) -> dict[str, str]:
     """Return the languages, such as {"inputs": "en", "targets": "zh"}; "" if unknown.
 
     T2T's problems have no attribute for the languages. They are determined from the problem's name,
     such as `translate_enzh_mine`, or from the names of its files, such as `train.en` and
     `train.zh`. The four letters in the problem's name can also be a word, as in
     `translate_test_mine`. Therefore the file names have precedence if they name a language for
-    which sacreBLEU has a tokenizer.
+    which sacreBLEU has a tokenizer. If neither names the target language, it is Chinese if
+    `target_space_id` is the id of Chinese tokens.
     """
     named, of_files = _NAMED.match(t2t.name), _languages_of_files(t2t)
     if named:
@@ -74,6 +75,8 @@ def languages(t2t: TranslateProblem) -> dict[str, str]:
         of_file = sacre_bleu.language_of(of_files["targets"])
         if of_file in codes or of_file not in sacre_bleu.LANGUAGES:
             return {"inputs": named[1], "targets": named[2]}
+    if not of_files["targets"] and target_space_id == problem.SpaceID.ZH_TOK:
+        of_files["targets"] = "zh"
     return of_files
 
 
