@@ -358,6 +358,8 @@ def test_dataset_trains_run(loaded):
     np.testing.assert_array_equal(features["targets"], targets)
     model = loaded.model
     before = [w.numpy() for w in model.trainable_weights]
+    assert not model.compiled
+    assert np.isfinite(model.evaluate(data, verbose=0, return_dict=True)["loss"])
     history = model.fit(data, shuffle=False, verbose=0)
     assert np.isfinite(history.history["loss"][0])
     assert any((w.numpy() != b).any() for w, b in zip(model.trainable_weights, before, strict=True))

@@ -54,9 +54,7 @@ class FittedModel(compiled_model.CompiledModel):
     @functools.wraps(keras.Model.fit)
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         self._check_strategy("fit")
-        if not self.compiled:  # `ut_keras.load` does not compile a model, to save memory
-            with self.distribute_strategy.scope():
-                self._compile_without_end()
+        self._compile_if_needed()
         given = _FIT.bind(self, *args, **kwargs).arguments
         self._check_arrays(given.get("x"), given.get("y"))
         callbacks = given.get("callbacks")
@@ -91,6 +89,7 @@ class FittedModel(compiled_model.CompiledModel):
     @functools.wraps(keras.Model.evaluate)
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         self._check_strategy("evaluate")
+        self._compile_if_needed()
         given = _EVALUATE.bind(self, *args, **kwargs).arguments
         self._check_arrays(given.get("x"), given.get("y"))
         with end_of_data.expected(given.get("steps")):
@@ -103,16 +102,20 @@ class FittedModel(compiled_model.CompiledModel):
         with end_of_data.expected(given.get("steps")):
             return super().predict(*args, **kwargs)
 
-    def _compile_without_end(self):
+    def _compile_if_needed(self):
+        """Compile the model with the optimizer of its hparams, unless it is compiled."""
+        if self.compiled:  # `ut_keras.load` does not compile a model, to save memory
+            return
         schedule = learning_rate.endless(self.hparams)
         kept = schedule.learning_rate_schedule
         if kept != self.hparams.learning_rate_schedule:
             _LOG.warning(
-                "fit without compile() uses learning_rate_schedule=%s. It omits the factors that "
+                "Without compile(), fit uses learning_rate_schedule=%s. It omits the factors that "
                 "require the total number of steps.",
                 kept,
             )
-        self.compile(optimizers.get(self.hparams, learning_rate=schedule))
+        with self.distribute_strategy.scope():
+            self.compile(optimizers.get(self.hparams, learning_rate=schedule))
 
     @functools.wraps(keras.Model.test_on_batch)
     def test_on_batch(self, *args: Any, **kwargs: Any) -> Any:
