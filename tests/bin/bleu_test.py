@@ -63,6 +63,16 @@ def test_bleu_cased_and_uncased(files, capsys):
     assert 10 < float(line.removeprefix("BLEU_cased = ")) < 90
 
 
+@pytest.mark.parametrize(("end", "notes"), [(" .", 1), (".", 0)])
+def test_tokenized_translations_are_noted_once(tmp_path, capsys, caplog, end, notes):
+    for name in ("ref", "hyp"):
+        (tmp_path / name).write_text(f"The cat sat on the mat{end}\n" * 120)
+    argv = [f"--reference={tmp_path / 'ref'}", f"--translation={tmp_path / 'hyp'}"]
+    assert bleu.main(argv) == 0
+    assert capsys.readouterr().err.count("note: 120 translations end with") == notes
+    assert not caplog.records  # sacreBLEU's warning asks for an argument that ut-bleu lacks
+
+
 def test_segments_of_sgm_files_are_noted(files, tmp_path, capsys):
     """The tags of an SGM file are equal on both sides, so they raise the score."""
     (tmp_path / "ref").write_text('<doc docid="1">\n <SEG id="1">The cat</seg> \n</doc>\n')

@@ -37,6 +37,8 @@ def main(args: command.Args) -> None:
             print(sacrebleu_line(references, hypotheses, case, language, args.tokenize))
     if not args.t2t and (note := tokenizer_note(references, language, args.tokenize)):
         print(f"{note}; use --language_pair or --tokenize to choose another.", file=sys.stderr)
+    if not args.t2t and (tokenized := sacre_bleu.tokenized_warning(hypotheses)):
+        print(f"note: {tokenized}", file=sys.stderr)
 
 
 def _target_language(args):

@@ -41,6 +41,8 @@ _WITHOUT_SPACES = re.compile(
 # If words have at least this many characters on average, the text is assumed to have no spaces
 # between words.
 _MIN_UNSEGMENTED_LENGTH = 8
+# Fewer such lines may have a space before the full stop by chance. sacreBLEU uses the same number.
+_MIN_TOKENIZED_LINES = 100
 _printed: set[str] = set()
 
 
@@ -59,7 +61,8 @@ def metric(tokenize: str = "", language: str = "", lowercase: bool = False) -> "
         lowercase: bool. Whether to ignore case.
 
     Returns:
-        `sacrebleu.metrics.BLEU`.
+        `sacrebleu.metrics.BLEU` without sacreBLEU's warning about tokenized text, which asks for an
+        argument that our commands lack. See `tokenized_warning`.
 
     Raises:
         UsageError: if the tokenizer requires a package or a file that is missing.
@@ -69,8 +72,8 @@ def metric(tokenize: str = "", language: str = "", lowercase: bool = False) -> "
     language = language_of(language)
     try:
         if tokenize:
-            return BLEU(lowercase=lowercase, tokenize=tokenize)
-        return BLEU(lowercase=lowercase, trg_lang=language)
+            return BLEU(lowercase=lowercase, tokenize=tokenize, force=True)
+        return BLEU(lowercase=lowercase, trg_lang=language, force=True)
     except (RuntimeError, AssertionError, ImportError, OSError) as error:
         raise UsageError(_missing_package(tokenize, language, error)) from error
 
@@ -100,6 +103,17 @@ def tokenizer_warning(metric: "BLEU", references: Sequence[str]) -> str:
     )
 
 
+def tokenized_warning(hypotheses: Sequence[str]) -> str:
+    """Return a warning if the hypotheses seem to be tokenized text; "" otherwise."""
+    number = sum(line.rstrip().endswith(" .") for line in hypotheses)
+    if number < _MIN_TOKENIZED_LINES:
+        return ""
+    return (
+        f'{number} translations end with " ." as in tokenized text; sacreBLEU scores ordinary '
+        "(detokenized) text, and scores of tokenized text are not comparable with published scores"
+    )
+
+
 def corpus_bleu(
     references: Sequence[str], hypotheses: Sequence[str], language: str, name: str
 ) -> dict[str, float]:
@@ -121,6 +135,8 @@ def corpus_bleu(
             f"note: {name}: {unsplit}. The target language of the problem must be set, for example "
             f'to "zh". Received: {language or "none"}'
         )
+    if tokenized := tokenized_warning(hypotheses):
+        _print_once(f"note: {name}: {tokenized}")
     return {"bleu": score}
 
 
