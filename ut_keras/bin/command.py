@@ -19,6 +19,7 @@ from ut_keras.bin import command_line, flags
 from ut_keras.errors import UsageError, UserError
 from ut_keras.files import file_error
 from ut_keras.process import interruption, tensorflow_log
+from ut_keras.registry import UnknownNameError
 
 Args = argparse.Namespace
 
@@ -87,7 +88,13 @@ def _call(function, table, program, about, argv):
     if "registry_help" in args and args.registry_help:
         print(registry_help())
         return None
-    return function(args)
+    try:
+        return function(args)
+    except UnknownNameError as error:
+        # `True` stands for the commands that have no such flag.
+        if getattr(args, "t2t_usr_dir", True) or "--t2t_usr_dir" in str(error):
+            raise
+        raise UsageError(f"{error} A name of your own package requires --t2t_usr_dir.") from error
 
 
 def _exit_code(function, argv):
@@ -259,7 +266,7 @@ def _user_message(error):
     """
     if isinstance(error, UserError):
         return str(error)
-    message = _error_in_graph(error) or errors.from_user_code(error)
+    message = _error_in_graph(error) or errors.from_graph(error) or errors.from_user_code(error)
     if message is not None:
         return str(message)
     if isinstance(error, OSError) or file_error.from_tensorflow(error) is not None:

@@ -30,7 +30,6 @@ from ut_keras.inference import (
     run_directory,
     run_json,
 )
-from ut_keras.registry import UnknownNameError
 from ut_keras.text import sacre_bleu
 
 FILE, SCORE, INTERACTIVE, SPLIT = "decode_from_file", "score_file", "decode_interactive", "split"
@@ -144,12 +143,7 @@ def check_run(args: argparse.Namespace) -> SelectedRun:
         folders.append(os.path.dirname(checkpoint))
     records = [run_json.read(folder) for folder in folders]
     name = _name("problem", args, records, run_dir)
-    try:
-        problem = problems.get(name)
-    except UnknownNameError as error:
-        raise UsageError(
-            f"{error} A problem of your own package requires --t2t_usr_dir."
-        ) from error
+    problem = problems.get(name)
     model_name = _name("model", args, records, run_dir)
     run_directory.check_model_name(model_name)
     given = hparam_overrides.parse(args.hparams)
