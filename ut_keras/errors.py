@@ -7,6 +7,11 @@ in the user's own code to a `UserError`. Its message names the user's file, not 
 import os
 import traceback
 
+# TensorFlow checks this condition in the graph of an encoder without a decoder.
+ENCODER_LENGTHS = (
+    "The targets must be as long as the inputs, because the model predicts one id for each input "
+    "position. For other data, use a model with a decoder, such as universal_transformer."
+)
 _user_code_folders: dict[str, None] = {}  # folders that contain the user's code
 
 
@@ -20,6 +25,14 @@ class DataError(UserError):
 
 class UsageError(UserError):
     """A request, such as a command line, is invalid."""
+
+
+def from_graph(error: BaseException) -> UserError | None:
+    """Convert an error that a check in a graph raised to a `UserError`.
+
+    The function returns None for any other error.
+    """
+    return DataError(ENCODER_LENGTHS) if ENCODER_LENGTHS in str(error) else None
 
 
 def add_user_code_folder(folder: str) -> None:

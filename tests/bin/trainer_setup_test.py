@@ -201,6 +201,14 @@ def test_field_that_the_model_does_not_read_prints_a_note(tmp_path, capsys):
     assert note in capsys.readouterr().out.splitlines()
 
 
+@pytest.mark.parametrize(("model", "lines"), [("transformer", 1), ("universal_transformer", 0)])
+def test_recurrence_that_the_model_does_not_have_prints_a_note(tmp_path, capsys, model, lines):
+    _check(tmp_path, f"--model={model}", "--hparams_set=adaptive_universal_transformer_tiny")
+    printed = capsys.readouterr().out
+    assert printed.count("note: recurrence_type='act' and the other hparams") == lines
+    assert printed.count("use --model=universal_transformer.") == lines
+
+
 @pytest.mark.parametrize("schedule", ["train", "evaluate", "train_eval_and_decode"])
 def test_decode_hparams_without_decoding_print_a_note(tmp_path, capsys, schedule):
     _check(tmp_path, f"--schedule={schedule}", "--decode_hparams=beam_size=1")

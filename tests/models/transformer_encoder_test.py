@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests import t2t_golden_test as t2t
 from tests.models import examples
-from ut_keras import hparam_schema, t2t_import
+from ut_keras import errors, hparam_schema, t2t_import
 from ut_keras.decoding import batch_plan
 
 PREFIX = "transformer_encoder/"
@@ -87,3 +88,20 @@ def test_decoder_rejects_class_label_pooling():
     message = "class_label_pooling must be mean .* Received: class_label_pooling=last for a Trans"
     with pytest.raises(hparam_schema.HParamError, match=message):
         examples.make("classifier", pooled)
+
+
+def test_targets_of_other_length_raise_a_user_error():
+    """A user may train an encoder on data for a model with a decoder, such as translations."""
+
+    def batches():
+        yield {"inputs": [[5, 6, 1]], "targets": [[7, 1]]}, [[7, 1]]
+
+    ids = tf.TensorSpec([None, None], tf.int32)
+    data = tf.data.Dataset.from_generator(
+        batches, output_signature=({"inputs": ids, "targets": ids}, ids)
+    )
+    model = examples.make("tagger")
+    model.compile("adam")
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        model.fit(data, shuffle=False, verbose=0)
+    assert str(errors.from_graph(caught.value)) == errors.ENCODER_LENGTHS

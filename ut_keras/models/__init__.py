@@ -126,10 +126,14 @@ _UNREAD_HPARAMS = {
     "neural_gpu": ("diagonal_final_state", "diagonal_shift_axis"),
     "transformer_encoder": ("num_decoder_layers",),
 }
+# Models that accept the hparams of a Universal Transformer, and do not read the recurrence.
+_WITHOUT_RECURRENCE = ("transformer", "transformer_encoder")
 
 
 def unread_notes(name: str, hparams: BasicHParams, before: BasicHParams) -> list[str]:
     """Return a note for each changed hparam that the model `name` does not read.
+
+    One note says that a Transformer does not read the recurrence of a Universal Transformer.
 
     Args:
         name: str, the name of a model.
@@ -137,11 +141,18 @@ def unread_notes(name: str, hparams: BasicHParams, before: BasicHParams) -> list
         before: hparams with the values before the change.
     """
     values, earlier = vars(hparams), vars(before)
-    return [
+    notes = [
         f"{field}={values[field]!r} has no effect: {name} does not read it."
         for field in _UNREAD_HPARAMS.get(name, ())
         if field in values and values[field] != earlier.get(field, values[field])
     ]
+    if name in _WITHOUT_RECURRENCE and "recurrence_type" in values:
+        notes.append(
+            f"recurrence_type={values['recurrence_type']!r} and the other hparams of the "
+            f"recurrence have no effect: {name} does not repeat a layer. For a Universal "
+            f"Transformer, use --model=universal_{name}."
+        )
+    return notes
 
 
 def get(

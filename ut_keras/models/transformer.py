@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.data.features import FeatureSpec
+from ut_keras.errors import ENCODER_LENGTHS
 from ut_keras.hparam_schema import BasicHParams, TransformerHParams
 from ut_keras.layers.attention import attention, block_attention
 from ut_keras.layers.attention import cache as cache_lib
@@ -304,6 +305,21 @@ class TransformerEncoder(Transformer):
 
     has_decoder = False
     needs_inputs = True
+
+    def match_lengths(self, logits: tf.Tensor, targets: tf.Tensor, *weights: Any) -> tuple:
+        """Return logits, targets and weights, and check that the targets are as long as the inputs.
+
+        Raises:
+            tf.errors.InvalidArgumentError: if a batch has other lengths. Data of another task, such
+                as translation, would otherwise fail in an operation that does not name the reason.
+        """
+        if not self.class_labels:
+            same = tf.debugging.assert_equal(
+                *(tf.shape(x)[1] for x in (logits, targets)), message=ENCODER_LENGTHS
+            )
+            with tf.control_dependencies([same] if same is not None else []):
+                targets = tf.identity(targets)
+        return (logits, targets, *weights)
 
     @property
     def input_features(self) -> list[str]:
