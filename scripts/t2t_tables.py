@@ -157,7 +157,7 @@ def flags_table():
     }
     for title, table in tables.items():
         lines += ["", f"## {title}", "", "| flag | in ut_keras |", "|---|---|"]
-        for flag in table:
+        for flag in sorted(table, key=lambda flag: bool(flag.unsupported)):
             text = f"not supported: {flag.unsupported}" if flag.unsupported else flag.help
             lines.append(f"| `--{flag.name}` | {_cell(text)} |")
     return "\n".join(lines) + "\n"
@@ -165,7 +165,9 @@ def flags_table():
 
 # T2T's commands for which ut_keras has no command of the same name.
 COMMANDS = {
-    "t2t-avg-all": "`ut-avg-checkpoints --num_last_checkpoints=…`, or `--moving_average_decay`",
+    "t2t-avg-all": "it averages at every new checkpoint. `ut-avg-checkpoints --prefix=RUN/ "
+    "--num_last_checkpoints=N` averages once. `--moving_average_decay` of the trainer averages "
+    "during training",
     "t2t-eval": "`python trainer.py --schedule=evaluate`",
     "t2t-insights-server": "`ut-visualize` draws the same information as pictures",
     "t2t-make-tf-configs": "a launcher sets `TF_CONFIG`: [training.md](training.md)",
