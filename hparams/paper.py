@@ -171,6 +171,14 @@ universal_transformer_babi_permuted = derived(
     optimizer_adam_beta2=0.98,
     clip_grad_norm=1.0,
 )
+# This set is for all tasks together. It has the sizes and the convolution of the joint models.
+universal_transformer_babi_permuted_joint = derived(
+    universal_transformer_babi_permuted,
+    hidden_size=128,
+    filter_size=256,
+    num_rec_steps=4,
+    transformer_ffn_type="sepconv",
+)
 
 # --- Copy, reverse, addition ----------------------------------------------------------------------
 

@@ -15,6 +15,12 @@ MODELS |= {
     for name, (model, hparams_set) in MODELS.items()
     if name != "adaptive_t2t"
 }
+# These models are trained on copies of the stories with exchanged words.
+MODELS["permuted"] = MODELS["adaptive"]
+MODELS["permuted_no_dropout"] = (
+    "universal_transformer_encoder",
+    "universal_transformer_babi_permuted_joint",
+)
 # The paper's errors of each task: the best of ten seeds, and then the mean and the deviation over
 # the ten seeds. We assume that the paper's "± var" is a standard deviation. We also assume that
 # these errors belong to the adaptive model, because their means are equal to its errors in table 1.
@@ -99,40 +105,41 @@ def permuted(size, tasks, updates):
     )
 
 
-def joint(size, models, data=""):
+def joint(size, models):
     """Return a cell for each model, which is trained on all tasks together.
 
     Args:
         size: str, "1k" or "10k".
         models: dict from a model to (updates, error, failed). `error` is the paper's average error,
             and `failed` is the paper's number of failed tasks. The cell of the first model also
-            gets the paper's error of each task.
-        data: str. "permuted" if the problem has copies of the stories with exchanged words. The
-            paper does not have such models, so the paper's errors of each task are left out.
+            has the error of each task, with the paper's errors. The cells of the models `permuted`
+            have the error of each task, too.
     """
-    return tuple(
-        Cell(
-            name=f"joint/{data or name}",
-            problem=f"babi_qa_sentence_all_tasks_{size}{f'_{data}' * bool(data)}_valid",
-            model=MODELS[name][0],
-            hparams_set=MODELS[name][1],
-            updates=updates,
-            every=4000,
-            valid="mean_error",
-            scores=(
-                Score("mean_error", error, "average error", percent=True),
-                Score("failed_tasks", failed, "failed tasks"),
-                *(
-                    Score(
-                        f"error/task_{task}",
-                        "" if data else _of_the_paper(f"{size}_joint", task),
-                        f"task {task}, {babi_files.TASKS[task].replace('-', ' ')}",
-                        percent=True,
-                    )
-                    for task in babi_files.TASKS
-                    if name == next(iter(models))
-                ),
+    return tuple(_joint(size, name, name == next(iter(models)), *models[name]) for name in models)
+
+
+def _joint(size, name, is_first, updates, error, failed):
+    is_permuted = name.startswith("permuted")
+    return Cell(
+        name=f"joint/{name}",
+        problem=f"babi_qa_sentence_all_tasks_{size}{'_permuted' * is_permuted}_valid",
+        model=MODELS[name][0],
+        hparams_set=MODELS[name][1],
+        updates=updates,
+        every=4000,
+        valid="mean_error",
+        scores=(
+            Score("mean_error", error, "average error", percent=True),
+            Score("failed_tasks", failed, "failed tasks"),
+            *(
+                Score(
+                    f"error/task_{task}",
+                    _of_the_paper(f"{size}_joint", task) if is_first else "",
+                    f"task {task}, {babi_files.TASKS[task].replace('-', ' ')}",
+                    percent=True,
+                )
+                for task in babi_files.TASKS
+                if is_first or is_permuted
             ),
-        )
-        for name, (updates, error, failed) in models.items()
+        ),
     )
