@@ -9,8 +9,8 @@ improved every task on which it was tried.
 **Copies of the stories help.** Each model in the rows `permuted` is trained on 20 copies of each of
 the 900 stories. Each copy exchanges names, places and other similar words (`BabiQaPermuted` in
 problems/babi_qa.py). For each task, we use the seed with the lowest validation error. The mean test
-error of the 20 tasks is then 20.15 for the adaptive models and 7.08 for the models `permuted`. If
-the better of the two models in validation is used for each task, the mean test error is 5.81, and 4
+error of the 20 tasks is 20.15 for the adaptive models and 7.08 for the models `permuted`. If
+the better of the two models in validation is used for each task, the mean test error is 5.80, and 4
 tasks fail. One model for all tasks, which is also trained on copies, has lower errors on tasks 2, 3
 and 7 ([bAbI, 1k, joint](#babi-1k-joint)).
 
