@@ -313,7 +313,11 @@ class TransformerEncoder(Transformer):
             tf.errors.InvalidArgumentError: if a batch has other lengths. Data of another task, such
                 as translation, would otherwise fail in an operation that does not name the reason.
         """
-        if not self.class_labels:
+        if self.class_labels:
+            return (logits, targets, *weights)
+        targets = tf.convert_to_tensor(targets)
+        lengths = (logits.shape[1], targets.shape[1]) if targets.shape.rank == 2 else ()
+        if None in lengths:  # the loss checks lengths that are known
             same = tf.debugging.assert_equal(
                 *(tf.shape(x)[1] for x in (logits, targets)), message=ENCODER_LENGTHS
             )
