@@ -82,7 +82,7 @@ HEADLINES = (
     Headline("bAbI 10k, joint", "babi_joint_10k", "joint/adaptive_large_batch", other=_JOINT),
     Headline("bAbI 10k, single task†", "babi_10k_single", "*/adaptive", other=_public_single),
     Headline("bAbI 1k, joint", "babi_joint_1k", "joint/adaptive"),
-    Headline("bAbI 1k, joint, with copies§", "babi_joint_1k", "joint/permuted"),
+    Headline("bAbI 1k, joint, with copies§", "babi_joint_1k", "joint/permuted_no_dropout"),
     Headline("bAbI 1k, single task", "babi_1k_single", "*/adaptive"),
     Headline("bAbI 1k, single task, with copies§", "babi_1k_single", "*/permuted"),
     Headline(
