@@ -86,6 +86,7 @@ def test_unreachable_and_invalid_servers_are_rejected(address, capsys):
     assert "must be host:port" in error("--server=localhost:1/v1/models", *ask)
     line = error(f"--server={address}", "--servable_name=a/b c", "--inputs_once=x")
     assert "status 404" in line and "/v1/models/a%2Fb%20c:predict" in line
+    assert "Check --servable_name" in line
     assert "port must be from 1 to 65535" in error("--server=localhost:99999", *ask)
     assert "must be the REST API" in error("--server=localhost\r\n:1", *ask)
     assert "must be UTF-8" in error("--server=localhost:1", "--servable_name=\udcff", ask[1])

@@ -72,6 +72,11 @@ def predict(
             f"--server must be the REST API of a server. Received: {server!r}, "
             f"{type(error).__name__} {error}."
         ) from error
+    if status == http.HTTPStatus.NOT_FOUND:
+        raise UsageError(
+            f"{server} has no model of this name, or another API. Check --servable_name. Received: "
+            f"status {status} for {path}: {content[:80]!r}."
+        )
     try:
         response = json_file.parse(content)
         if "predictions" in response:
