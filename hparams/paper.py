@@ -154,7 +154,7 @@ universal_transformer_babi_1k = derived(
     universal_transformer_babi, **dropout(0.3), position_start_index="random"
 )
 adaptive_universal_transformer_babi_1k = derived(universal_transformer_babi_1k, _adaptive)
-# This set is for task 16 with permuted stories, which the paper does not have. The model is small.
+# This set is for one task with permuted stories, which the paper does not have. The model is small.
 # It predicts the class from the position of the question.
 universal_transformer_babi_permuted = derived(
     universal_transformer_babi,
@@ -171,7 +171,7 @@ universal_transformer_babi_permuted = derived(
     optimizer_adam_beta2=0.98,
     clip_grad_norm=1.0,
 )
-# This set is for all tasks together. It has the sizes and the convolution of the joint models.
+# This set is for one model of all tasks. It has the sizes and the convolution of the joint models.
 universal_transformer_babi_permuted_joint = derived(
     universal_transformer_babi_permuted,
     hidden_size=128,

@@ -296,7 +296,7 @@ class BabiQaSentence(_BabiProblem):
 
 
 class BabiQaPermuted(BabiQaSentence):
-    """One or all tasks, with copies of each training story in which similar words are exchanged.
+    """One or all tasks, with copies of the training stories in other words.
 
     Each copy permutes the names, and also the animals, the colors, the shapes, the places and the
     things. A name becomes another name of the training stories of the same task. The answer is

@@ -76,7 +76,10 @@ def _found_data_notes(problem, request, num_shards):
 
 
 def _check_side_files(problem, data_dir, num_shards, side_files, new_side_files):
-    """Check that the side files belong to the data files that exist. Remove new ones if not."""
+    """Check that the side files belong to the data files that exist.
+
+    If the check fails, the function removes new side files.
+    """
     try:
         generation_plan.check_side_files(data_dir, problem.filename, num_shards, side_files)
     except DataError:

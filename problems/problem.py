@@ -160,7 +160,7 @@ class Problem:
         return specs
 
     def checked_encoders(self, data_dir: str | None) -> Encoders:
-        """Return `feature_encoders` after a check of its type."""
+        """Check and return the feature encoders."""
         title = f"feature_encoders of {self.name}"
         return contract.validated(self.feature_encoders(data_dir), contract.FEATURE_ENCODERS, title)
 
@@ -389,7 +389,7 @@ class Problem:
 
     @property
     def yields_records(self) -> bool:
-        """Whether a subclass yields records, because it overrides `generate_encoded_samples`."""
+        """Whether the subclass overrides `generate_encoded_samples`."""
         return type(self).generate_encoded_samples is not Problem.generate_encoded_samples
 
     # Methods for reading data.

@@ -148,7 +148,7 @@ def is_available(tmp_dir: str | None, archive: download.RawFile, *names: str) ->
 
 
 def read_lines(path: str, stripped: str | None = None) -> Iterator[str]:
-    """Yield the lines of a text or `.gz` file without surrounding white space; see `lines`.
+    """Yield the `lines` of a text or `.gz` file without surrounding white space.
 
     Args:
         path: str. The file.
@@ -162,7 +162,7 @@ def read_lines(path: str, stripped: str | None = None) -> Iterator[str]:
 
 
 def lines(path: str) -> Iterator[str]:
-    """Yield the lines of a text or `.gz` file as T2T reads them, without carriage returns.
+    """Yield the lines of a text or `.gz` file without carriage returns, as in T2T.
 
     Raises:
         DataError: if a line is not UTF-8, or if the file is incomplete or contains no text.

@@ -165,9 +165,9 @@ def flags_table():
 
 # T2T's commands for which ut_keras has no command of the same name.
 COMMANDS = {
-    "t2t-avg-all": "it averages at every new checkpoint. `ut-avg-checkpoints --prefix=RUN/ "
-    "--num_last_checkpoints=N` averages once. `--moving_average_decay` of the trainer averages "
-    "during training",
+    "t2t-avg-all": "`t2t-avg-all` averages at every new checkpoint. "
+    "`ut-avg-checkpoints --prefix=RUN/ --num_last_checkpoints=N` averages once. "
+    "`--moving_average_decay` of the trainer averages during training",
     "t2t-eval": "`python trainer.py --schedule=evaluate`",
     "t2t-insights-server": "`ut-visualize` draws the same information as pictures",
     "t2t-make-tf-configs": "a launcher sets `TF_CONFIG`: [training.md](training.md)",

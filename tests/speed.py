@@ -1,4 +1,4 @@
-"""Settings that make tests faster and change no result."""
+"""Settings that make tests faster and change no result except tracebacks."""
 
 import gc
 
@@ -21,8 +21,8 @@ def give_all_operations_one_traceback():
     """Give each operation of a graph the same traceback.
 
     TensorFlow records the Python stack of each operation that it adds to a graph. The stack only
-    appears in error messages. A test has a deep stack, so this takes a tenth of the time of a
-    trace.
+    appears in error messages. A test has a deep stack, so recording it takes a tenth of the
+    time of a trace.
     """
     from tensorflow.python.util import tf_stack
 

@@ -28,10 +28,7 @@ class UsageError(UserError):
 
 
 def from_graph(error: BaseException) -> UserError | None:
-    """Convert an error that a check in a graph raised to a `UserError`.
-
-    The function returns None for any other error.
-    """
+    """Return the `UserError` for an error of a check in a graph, or None for any other error."""
     return DataError(ENCODER_LENGTHS) if ENCODER_LENGTHS in str(error) else None
 
 

@@ -49,7 +49,7 @@ _RECORD = {"random_seed": 3, "trained_with": _TERMS}
         (
             {"eval_steps": 1},
             "eval_steps changed from 100 to 1, so the results are not comparable with those of "
-            "earlier evaluations, unless both read the complete split",
+            "earlier evaluations, unless all of them read the complete split",
         ),
         (
             {"decode_hparams": "beam_size=1"},

@@ -266,7 +266,7 @@ def test_package_may_yield_one_dict_with_new_values(make, more):
 
 @pytest.mark.parametrize("most", [None, 1, 2, 4, 9])
 def test_vocabulary_of_joined_texts_has_t2ts_texts(make, most):
-    """In T2T, every sample from number max_samples_for_vocab on gives its first text."""
+    """In T2T, every sample from number max_samples_for_vocab on gives only its first text."""
     problem = make(
         f"""
 @registry.register_problem

@@ -41,7 +41,7 @@ def _start(words, environment):
 
 
 def _start_new(words, environment):
-    """Start `python WORDS` in a new process, whose stderr has nothing from the import of forks."""
+    """Start `python WORDS` in a new process, whose stderr contains no output of `forks`."""
     return subprocess.Popen(
         [sys.executable, *map(str, words)],
         cwd=_ROOT,

@@ -94,7 +94,9 @@ def _call(function, table, program, about, argv):
         # `True` stands for the commands that have no such flag.
         if getattr(args, "t2t_usr_dir", True) or "--t2t_usr_dir" in str(error):
             raise
-        raise UsageError(f"{error} A name of your own package requires --t2t_usr_dir.") from error
+        raise UsageError(
+            f"{error} To use a name of your own package, pass --t2t_usr_dir."
+        ) from error
 
 
 def _exit_code(function, argv):

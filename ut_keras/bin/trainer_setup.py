@@ -138,7 +138,7 @@ def _check_data_dir(args):
 
 
 def _check_training(args, hp, saved):
-    """Check the flags that only training uses, and print notes on hparams without effect.
+    """Check the flags of training, and print notes on hparams without effect.
 
     Args:
         saved: the hparams with which the run was trained, or None for a new run.

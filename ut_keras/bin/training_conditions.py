@@ -101,7 +101,7 @@ def changes(record: Any, conditions: Mapping[str, Any], setup: Any) -> list[str]
     if now.get("eval_split") == before.get("eval_split"):
         compared += [name for name in _OF_EVALUATIONS if name in now]
         reasons |= dict.fromkeys(_OF_EVALUATIONS, _NOT_COMPARABLE)
-        reasons["eval_steps"] += ", unless both read the complete split"
+        reasons["eval_steps"] += ", unless all of them read the complete split"
     size = now.get("global_batch_size")
     if size is not None and size == before.get("global_batch_size"):
         reasons["num_replicas"] = _SAME_BATCHES

@@ -295,7 +295,9 @@ def _make_candidates(task, state, beam_size, penalty):
 
 
 def _best_alive(candidates, state, beam_size, penalty):
-    """Return the K best unfinished candidates. An example whose search is done keeps its beams.
+    """Return the K best unfinished candidates.
+
+    An example whose search is done keeps its beams.
 
     Finished candidates are no longer alive. T2T keeps finished candidates alive if fewer than K
     other candidates are left. This happens only at the first tokens, and only if the vocabulary is
@@ -316,10 +318,10 @@ def _best_alive(candidates, state, beam_size, penalty):
 
 
 def _best_finished(candidates, state, beam_size):
-    """Return the K best finished hypotheses, among the earlier ones and the candidates.
+    """Return the K best of the earlier finished hypotheses and the new ones.
 
     Returns:
-        (ids int32 [B, K, L], scores float32 [B, K], bool [B, K]: whether it is a hypothesis).
+        (ids int32 [B, K, L], scores float32 [B, K], bool [B, K]: whether the entry is finished).
     """
     ended_scores = tf.where(candidates.ended, candidates.scores, -float("inf"))
     all_scores = tf.concat([state.finished_scores, ended_scores], axis=1)

@@ -248,8 +248,8 @@ def current_names(
 
 
 def _hint(name):
-    """Return a sentence on the option that belongs to a name of another interface, or ""."""
-    names = {spec.hparam: option for option, spec in SPECS.items()}  # those of --decode_hparams
+    """Return a hint that names our option for an unknown name, or ""."""
+    names = {spec.hparam: option for option, spec in SPECS.items()}  # names in --decode_hparams
     names |= dict.fromkeys(("max_length", "max_new_tokens"), "decode_length")
     names |= {"num_beams": "beam_size", "length_penalty": "alpha"}
     return f" Use {names[name]}." if name in names else ""

@@ -18,8 +18,8 @@ def check(specs: Mapping[str, features.FeatureSpec], x: Mapping[str, Any], y: An
     TensorFlow raises an error for an id out of range only on a CPU, and only without XLA. If a
     feature seems to be padded on the left, a log line says so: `generate` begins at position 0, but
     training would begin at a later position. Another log line reports a `y` that differs from the
-    feature `targets`: Keras' tutorials shift one of the two by a position, but our models shift the
-    decoder input themselves. A third log line reports inputs of a language model.
+    feature `targets`. Keras' tutorials shift one of the two by a position. ut_keras' models shift
+    the decoder input themselves. A third log line reports inputs of a language model.
 
     Args:
         specs: dict from the names of the model's features to `FeatureSpec`.
@@ -50,7 +50,7 @@ def check(specs: Mapping[str, features.FeatureSpec], x: Mapping[str, Any], y: An
             _LOG.warning(
                 "y should have the same ids as the feature 'targets', or 0 at positions without "
                 "loss. Received: other ids. The model shifts the decoder input by one position "
-                "itself, so neither array should be shifted."
+                "itself, so do not shift either array."
             )
 
 

@@ -38,7 +38,7 @@ def decides(model: Any, x: Any) -> bool:
 
 @contextlib.contextmanager
 def jit_compile_set_to(model: Any, value: bool) -> Iterator[None]:
-    """Return a context in which `model.jit_compile` has a value, and then its old value again.
+    """Set `model.jit_compile` inside a context, and restore it afterwards.
 
     Keras reads this attribute when it makes a train function or a test function, and has no
     argument for it. Keras stores False instead of True if it does not support XLA for this model.

@@ -110,7 +110,7 @@ class FittedModel(compiled_model.CompiledModel):
         kept = schedule.learning_rate_schedule
         if kept != self.hparams.learning_rate_schedule:
             _LOG.warning(
-                "Without compile(), fit uses learning_rate_schedule=%s. It omits the factors that "
+                "The model was not compiled. Its learning_rate_schedule=%s omits the factors that "
                 "require the total number of steps.",
                 kept,
             )
@@ -215,7 +215,7 @@ class FittedModel(compiled_model.CompiledModel):
 
     @contextlib.contextmanager
     def _weighted_train_step(self):
-        """Return a context in which `train_step` gets the class weights as weights of the data.
+        """Return a context in which `train_step` gets the class weights as sample weights.
 
         A subclass may override `train_step`, so this method adds the weights before the call.
         """

@@ -1,4 +1,4 @@
-"""Share the layers of a model with a new model of the same class, for `Seq2Seq.with_steps`."""
+"""Share a model's layers with a new model of its class, for `Seq2Seq.with_steps`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +9,7 @@ from ut_keras.ops import private_api
 
 
 def share(model: keras.Model, like: keras.Model) -> None:
-    """Use the layers of `like`, instead of new ones that a subclass creates in `_make_stacks`.
+    """Use the layers of `like` instead of those that `_make_stacks` creates.
 
     The attributes of `like` that are a layer or None become attributes of `model`. Keras then
     tracks the layers in the same order as in `like`.

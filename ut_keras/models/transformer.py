@@ -307,17 +307,17 @@ class TransformerEncoder(Transformer):
     needs_inputs = True
 
     def match_lengths(self, logits: tf.Tensor, targets: tf.Tensor, *weights: Any) -> tuple:
-        """Return logits, targets and weights, and check that the targets are as long as the inputs.
+        """Return the arguments, and check that the targets are as long as the inputs.
 
         Raises:
-            tf.errors.InvalidArgumentError: if a batch has other lengths. Data of another task, such
+            tf.errors.InvalidArgumentError: if the lengths differ. Data of another task, such
                 as translation, would otherwise fail in an operation that does not name the reason.
         """
         if self.class_labels:
             return (logits, targets, *weights)
         targets = tf.convert_to_tensor(targets)
         lengths = (logits.shape[1], targets.shape[1]) if targets.shape.rank == 2 else ()
-        if None in lengths:  # the loss checks lengths that are known
+        if None in lengths:  # the loss checks static lengths
             same = tf.debugging.assert_equal(
                 *(tf.shape(x)[1] for x in (logits, targets)), message=ENCODER_LENGTHS
             )

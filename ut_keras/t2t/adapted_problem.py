@@ -457,7 +457,7 @@ class Adapted(problem.Problem):
 
     @property
     def preprocess_key(self) -> str:
-        """A text that changes if the code or the flags of the package or the hparams change.
+        """A text that changes with the package's code, its flags and the hparams.
 
         It does not depend on other files that `preprocess_example` reads.
         """

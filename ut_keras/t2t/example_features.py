@@ -48,7 +48,7 @@ class Example(dict[str, Any]):
 
 
 def fixed_length(t2t: problem.Problem, mode: str, hparams: BasicHParams | None) -> int | None:
-    """Return the length of the longest feature, if the code of the package fixes all shapes.
+    """Return the length of the longest feature, if the package fixes all shapes.
 
     In T2T, `batch_size` is then a number of examples, unless `batch_size_means_tokens` is true.
     `example_reading_spec` fixes a shape with `tf.FixedLenFeature`, and `preprocess_example` with
@@ -138,7 +138,7 @@ def preprocess(
 
 
 def _parts_of_packed(features, records):
-    """Return {name of a segmentation or of positions: its feature}, for packed records."""
+    """Return {name of a segmentation or of positions: feature} for packed records."""
     parts = {f"{name}_{part}": name for name in features for part in ("segmentation", "position")}
     return {part: name for part, name in parts.items() if part in records}
 
@@ -146,7 +146,7 @@ def _parts_of_packed(features, records):
 def _package_call(t2t, mode, hparams, others, note_unused):
     """Return a function that calls `preprocess_example` of a package with one example.
 
-    The function takes a dict of int64 tensors. It returns what the package returns, or a str if the
+    The function takes a dict of int64 tensors. It returns the package's value, or a str if the
     package calls `sys.exit`.
 
     Args:
@@ -230,7 +230,7 @@ def _map_examples(process, records, names, fixed):
 
 
 def _checks_of_ids(made, parts, known, title):
-    """Return operations that check the ids of n examples, and the lengths of packed features.
+    """Return operations that check the ids and the lengths of packed features.
 
     Args:
         made: dict of int32 tensors, ragged [n, (length)] or [n, 1].

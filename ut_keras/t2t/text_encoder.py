@@ -187,7 +187,7 @@ class SubwordTextEncoder(_T2TDecoding, text_encoder.SubwordTextEncoder):
 def check_overrides(encoder: Any) -> None:
     """Check that an encoder overrides no method that only T2T's encoders call.
 
-    If the encoder also overrides the method that calls it in T2T, nothing is checked.
+    A method is not checked if the encoder also overrides the method that calls it in T2T.
 
     Raises:
         DataError: if an encoder that derives from this module's classes overrides such a method.
@@ -204,7 +204,7 @@ def check_overrides(encoder: Any) -> None:
             if text_encoder_base.is_overridden(encoder, name):
                 raise DataError(
                     f"{type(encoder).__name__} must override {caller} and not {name}. "
-                    f"Received: an override of {name}, which {caller} does not call here."
+                    f"Received: an override of {name}, which {caller} does not call in ut_keras."
                 )
 
 

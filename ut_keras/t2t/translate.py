@@ -66,8 +66,8 @@ def languages(t2t: TranslateProblem, target_space_id: int) -> dict[str, str]:
     such as `translate_enzh_mine`, or from the names of its files, such as `train.en` and
     `train.zh`. The four letters in the problem's name can also be a word, as in
     `translate_test_mine`. Therefore the file names have precedence if they name a language for
-    which sacreBLEU has a tokenizer. If neither names the target language, it is Chinese if
-    `target_space_id` is the id of Chinese tokens.
+    which sacreBLEU has a tokenizer. Otherwise the target language is Chinese if
+    `target_space_id` is ZH_TOK, and unknown if not.
     """
     named, of_files = _NAMED.match(t2t.name), _languages_of_files(t2t)
     if named:

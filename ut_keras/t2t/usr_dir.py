@@ -123,7 +123,7 @@ def code_digest() -> str:
     for module in sorted(_loaded_modules(), key=lambda module: module.__name__):
         values = [(flag.name, flag.value) for flag in by_module.get(module.__name__, ())]
         digest.update(repr((module.__name__, values)).encode())
-        # The user may have removed the file since then.
+        # The user may have removed the file since the package was loaded.
         with contextlib.suppress(OSError), open(module.__file__, "rb") as file:
             digest.update(file.read())
     return digest.hexdigest()

@@ -41,7 +41,7 @@ _WITHOUT_SPACES = re.compile(
 # If words have at least this many characters on average, the text is assumed to have no spaces
 # between words.
 _MIN_UNSEGMENTED_LENGTH = 8
-# Fewer such lines may have a space before the full stop by chance. sacreBLEU uses the same number.
+# In fewer lines, a space before the full stop may be chance. sacreBLEU uses the same number.
 _MIN_TOKENIZED_LINES = 100
 _printed: set[str] = set()
 
@@ -62,7 +62,7 @@ def metric(tokenize: str = "", language: str = "", lowercase: bool = False) -> "
 
     Returns:
         `sacrebleu.metrics.BLEU` without sacreBLEU's warning about tokenized text, which asks for an
-        argument that our commands lack. See `tokenized_warning`.
+        argument that ut_keras' commands lack. See `tokenized_warning`.
 
     Raises:
         UsageError: if the tokenizer requires a package or a file that is missing.

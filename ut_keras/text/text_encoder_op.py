@@ -39,8 +39,7 @@ def make(encoder: text_encoder.TextEncoder) -> tf.Module:
     """
     if text_encoder_base.is_overridden(encoder, "encode", "decode"):
         raise ValueError(
-            "To work in a graph an encoder must not override encode or decode. "
-            f"Received: {encoder.kind}."
+            f"An encoder in a graph must not override encode or decode. Received: {encoder.kind}."
         )
     for kind, op in _OPS.items():
         if isinstance(encoder, kind):

@@ -85,9 +85,10 @@ def lines(path: str) -> Iterator[str]:
 
 
 def lines_as_in_t2t(path: str) -> Iterator[str]:
-    """Yield the lines of a file as T2T reads them: TensorFlow removes all carriage returns.
+    """Yield the lines of a file as T2T reads them, without carriage returns.
 
-    If a line has a carriage return before its end, the function prints one note for the file.
+    T2T reads lines with TensorFlow, which removes all carriage returns. If a line has a carriage
+    return before its end, the function prints one note for the file.
 
     Raises:
         DataError, OSError: as `lines`.
@@ -95,8 +96,8 @@ def lines_as_in_t2t(path: str) -> Iterator[str]:
     for line in lines(path):
         if "\r" in line:
             _print_once(
-                f"note: lines of {path} have carriage returns before their ends. As in T2T, they "
-                "are removed, so the words around them become one word."
+                f"note: lines of {path} have carriage returns before their ends. As in T2T, "
+                "ut_keras removes them, which joins the words around them."
             )
             line = line.replace("\r", "")
         yield line
@@ -125,7 +126,8 @@ def carriage_return_note(number: int, title: str) -> str:
 def segment_note(lines: Iterable[str], title: str) -> str:
     """Return a note on lines that are segments of an SGM file with their tags, or "".
 
-    Such files are the test sets of WMT. A command that reads one text per line also reads the tags.
+    WMT distributes its test sets in this format. A command that reads one text per line also reads
+    the tags.
 
     Args:
         lines: iterable of str, the lines of the file.

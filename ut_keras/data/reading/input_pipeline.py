@@ -199,7 +199,7 @@ def _index(files, to_examples, key, options):
 
 
 def _merged(scheme, index, lengths, settings, longest):
-    """Return the buckets of training after `batching.merged`, or None if they stay as they are."""
+    """Return the merged buckets of training, or None if no buckets are merged."""
     if not (settings.static_shapes and settings.most_shapes and len(lengths)):
         return None
     kept = (lengths >= settings.min_length) & (lengths <= longest)

@@ -1,4 +1,6 @@
-"""The options of `input_pipeline` that depend on the problem, and not on the hparams.
+"""The options of `input_pipeline` that depend on the problem.
+
+The options that depend on the hparams are `InputSettings`.
 
 This module does not import TensorFlow.
 """
@@ -15,7 +17,7 @@ OWN_LIMITS = types.MappingProxyType({"inputs": "inputs", "targets": "targets"})
 
 @dataclasses.dataclass(frozen=True)
 class ReadingOptions:
-    """How the records of some files become examples.
+    """Options that define how the records of some files become examples.
 
     Fields:
         preprocess: function from the features of n records to the features of n examples. Both are
@@ -27,9 +29,10 @@ class ReadingOptions:
         lengths_vary: bool. Whether `preprocess` may sample lengths. If True, the lengths at the
             first reading determine the batches. If the batches have static shapes, `preprocess`
             must not sample lengths.
-        limits: dict from a feature that is truncated to "inputs" or "targets", whose maximum length
-            in `InputSettings` applies to it. By default, inputs and targets have their own limits.
-            If the dict is empty, `preprocess` or `parse` truncates the features.
+        limits: dict. A key is a feature to truncate. Its value is "inputs" or "targets", whose
+            maximum length in `InputSettings` applies to the feature. By default, inputs and
+            targets have their own limits. If the dict is empty, `preprocess` or `parse` truncates
+            the features.
         evenly_sharded: bool. Whether the records of a split were distributed evenly over its files.
         check_counts: function that gets the number of records in each file and raises a `DataError`
             if records are missing. Optional.

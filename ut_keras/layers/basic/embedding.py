@@ -293,8 +293,8 @@ def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
     for an id out of range. This function rejects such ids.
 
     The function accepts floats while Keras computes only shapes. To build a user's loaded model,
-    Keras calls it with floats that have no values. Keras hides an error in this call, and the
-    loaded model would keep random weights.
+    Keras calls the model with floats that have no values. If this function raised an error, Keras
+    would hide it, and the loaded model would keep random weights.
 
     Args:
         values: int tensor, array or nested lists of any shape.

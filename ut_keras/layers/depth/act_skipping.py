@@ -219,7 +219,7 @@ def _select(mask, index, loop_state):
 def _has_running_position(is_running, index, halted_index, grid):
     """Return whether the example of each halted position still has a running position.
 
-    Deeper steps attend to a halted position only if this is so.
+    Deeper steps attend to a halted position only if its example has a running position.
 
     Args:
         is_running: bool [R], whether each position at `index` continues.
@@ -252,7 +252,7 @@ def _empty_results(shape, state):
 
 
 def _unpacked(results, shape, grid, static_shape):
-    """Return (`HaltingState` [B, Q], output [B, Q, D]) from the results of all positions."""
+    """Return (`HaltingState` [B, Q], output [B, Q, D]) of all positions."""
     halting, output = results
     output = tf.reshape(output, shape)
     output.set_shape(static_shape)

@@ -58,7 +58,7 @@ class Constants(NamedTuple):
 
 
 class RecurrenceContext(NamedTuple):
-    """The inputs of a step that are not part of the loop state. All steps read the same values."""
+    """The inputs of a step that are not part of the loop state, and equal for all steps."""
 
     initial_state: tf.Tensor  # [B, S, D], the input of the recurrence, for input injection
     signals: Any  # `StepSignals`
@@ -418,7 +418,9 @@ class Recurrence(depth.Depth):
 
 
 def _after(loop, result, patches=None):
-    """Return `RecurrenceState` after a step, with the records before the step.
+    """Return the `RecurrenceState` after a step.
+
+    Its records do not include the step yet.
 
     Args:
         loop: `RecurrenceState` before the step.
@@ -437,7 +439,7 @@ def _after(loop, result, patches=None):
 
 
 def _where_running(is_running, new, old):
-    """Return `new`, in which examples that do not take this step keep the values of `old`.
+    """Return `new`, with the values of `old` for examples that skip this step.
 
     Args:
         is_running: bool [B], True for the examples that take this step.

@@ -142,7 +142,7 @@ def start_of_last_steps(
 
 
 def _leaves(nest):
-    """Return the leaves of a nest, in order, except TensorArrays. A leaf may be a NumPy array."""
+    """Return the leaves of a nest except TensorArrays. A leaf may be a NumPy array."""
     return [leaf for leaf in tf.nest.flatten(nest) if not isinstance(leaf, tf.TensorArray)]
 
 
