@@ -53,6 +53,9 @@ def test_shifted_targets_are_logged(x, y, lines, caplog):
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == lines
     assert all("targets" in message and "shifts" in message for message in messages)
+    caplog.clear()
+    array_checks.check(SPECS, {"targets": np.array(x)}, np.array(y), reads_targets=False)
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(("names", "lines"), [(("inputs", "targets"), 1), (("targets",), 0)])

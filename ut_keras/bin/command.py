@@ -91,8 +91,9 @@ def _call(function, table, program, about, argv):
     try:
         return function(args)
     except UnknownNameError as error:
-        # `True` stands for the commands that have no such flag.
-        if getattr(args, "t2t_usr_dir", True) or "--t2t_usr_dir" in str(error):
+        # `True` stands for the commands that have no such flag. An unsupported name is T2T's.
+        has_flag = getattr(args, "t2t_usr_dir", True) or "--t2t_usr_dir" in str(error)
+        if has_flag or not str(error).startswith("Unknown "):
             raise
         raise UsageError(
             f"{error} To use a name of your own package, pass --t2t_usr_dir."

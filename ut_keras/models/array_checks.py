@@ -12,7 +12,12 @@ from ut_keras.layers.basic import embedding
 _LOG = logging.getLogger("ut_keras")
 
 
-def check(specs: Mapping[str, features.FeatureSpec], x: Mapping[str, Any], y: Any = None) -> None:
+def check(
+    specs: Mapping[str, features.FeatureSpec],
+    x: Mapping[str, Any],
+    y: Any = None,
+    reads_targets: bool = True,
+) -> None:
     """Check the arrays among the data of `fit`.
 
     TensorFlow raises an error for an id out of range only on a CPU, and only without XLA. If a
@@ -25,6 +30,7 @@ def check(specs: Mapping[str, features.FeatureSpec], x: Mapping[str, Any], y: An
         specs: dict from the names of the model's features to `FeatureSpec`.
         x: dict from name to array, tensor or others.
         y: the targets, or None.
+        reads_targets: bool. Whether the model reads the feature "targets". An encoder does not.
 
     Raises:
         ValueError: if an id is out of range.
@@ -46,7 +52,7 @@ def check(specs: Mapping[str, features.FeatureSpec], x: Mapping[str, Any], y: An
     if isinstance(y, np.ndarray):
         embedding.check_range(y, "targets", specs["targets"].vocab_size)
         targets = given.get("targets")
-        if targets is not None and _have_other_ids(y, targets):
+        if reads_targets and targets is not None and _have_other_ids(y, targets):
             _LOG.warning(
                 "y should have the same ids as the feature 'targets', or 0 at positions without "
                 "loss. Received: other ids. The model shifts the decoder input by one position "

@@ -44,6 +44,7 @@ class FittedModel(compiled_model.CompiledModel):
     """
 
     loss_terms: Any
+    input_features: Any  # list with the names of the features that the model reads
     trains_by_steps: Any = False  # True if the loss uses the states of several steps
     num_segments: Any = 1  # the number of updates for each batch
     # Weak references to the learning rates or schedules in `train_function`, one per optimizer.
@@ -281,7 +282,8 @@ class FittedModel(compiled_model.CompiledModel):
 
     def _check_arrays(self, x, y=None):
         targets = _single("y", y) if self.has_default_loss else None
-        array_checks.check(self.specs, x if isinstance(x, Mapping) else {}, targets)
+        features = x if isinstance(x, Mapping) else {}
+        array_checks.check(self.specs, features, targets, "targets" in self.input_features)
 
     def _check_replicas(self):
         """Raise ValueError for options that Keras does not support on several replicas.

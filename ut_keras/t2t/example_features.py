@@ -81,7 +81,7 @@ def fixed_length(t2t: problem.Problem, mode: str, hparams: BasicHParams | None) 
             call = tf.function(lambda values: t2t.preprocess_example({**values}, mode, of_run))
             made = call.get_concrete_function(example).structured_outputs
             shapes = {name: values.shape for name, values in made.items()}
-    if not all(shape.is_fully_defined() for shape in shapes.values()):
+    if not shapes or not all(shape.is_fully_defined() for shape in shapes.values()):
         return None
     return max(shape.num_elements() for shape in shapes.values())
 
