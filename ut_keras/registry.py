@@ -30,6 +30,10 @@ class UnknownNameError(UserError):
     """A name is not registered. The message lists the nearest names."""
 
 
+class UnsupportedNameError(UnknownNameError):
+    """A name of T2T is not supported. The message gives the reason."""
+
+
 class Registry:
     """A table from name to registered object.
 
@@ -105,7 +109,7 @@ class Registry:
             # A name that is almost equal to a registered name is a typing error. Such a name may
             # also match a pattern of unsupported names, but the nearest names are more helpful.
             if reason and not difflib.get_close_matches(str(name), self._entries, cutoff=0.95):
-                raise UnknownNameError(f"The {self.kind} {name!r} is not supported: {reason}.")
+                raise UnsupportedNameError(f"The {self.kind} {name!r} is not supported: {reason}.")
             raise UnknownNameError(unknown_name_message(self.kind, name, self._entries))
         return self._entries[name]
 

@@ -19,7 +19,7 @@ from ut_keras.bin import command_line, flags
 from ut_keras.errors import UsageError, UserError
 from ut_keras.files import file_error
 from ut_keras.process import interruption, tensorflow_log
-from ut_keras.registry import UnknownNameError
+from ut_keras.registry import UnknownNameError, UnsupportedNameError
 
 Args = argparse.Namespace
 
@@ -91,9 +91,9 @@ def _call(function, table, program, about, argv):
     try:
         return function(args)
     except UnknownNameError as error:
-        # `True` stands for the commands that have no such flag. An unsupported name is T2T's.
+        # `True` stands for the commands that have no such flag.
         has_flag = getattr(args, "t2t_usr_dir", True) or "--t2t_usr_dir" in str(error)
-        if has_flag or not str(error).startswith("Unknown "):
+        if has_flag or isinstance(error, UnsupportedNameError):
             raise
         raise UsageError(
             f"{error} To use a name of your own package, pass --t2t_usr_dir."
