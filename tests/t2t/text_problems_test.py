@@ -5,7 +5,7 @@ import pytest
 from ut_keras import hparams, problems
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
-from ut_keras.t2t import missing
+from ut_keras.text import printed_notes
 
 _CONTEXT = """
 @registry.register_problem
@@ -137,7 +137,7 @@ def test_unused_context_is_dropped_with_note(make, capsys):
 def test_note_on_context_only_if_preprocess_example_ignores_it(
     make, capsys, monkeypatch, body, is_noted
 ):
-    monkeypatch.setattr(missing, "_printed", set())
+    monkeypatch.setattr(printed_notes, "_printed", set())
     problem = make(
         _CONTEXT
         + f"""

@@ -7,7 +7,7 @@ from sacrebleu.tokenizers import tokenizer_ja_mecab, tokenizer_ko_mecab
 
 from ut_keras.bin import flags
 from ut_keras.errors import UsageError
-from ut_keras.text import sacre_bleu
+from ut_keras.text import printed_notes, sacre_bleu
 
 REFERENCES = [
     *("猫坐在垫子上。", "今天天气很好，我们去公园散步。", "他昨天在北京买了一本新书。"),
@@ -30,7 +30,7 @@ def test_corpus_bleu_uses_chinese_tokenizer(code):
 
 
 def test_corpus_bleu_prints_signature_and_note_once(capsys, monkeypatch):
-    monkeypatch.setattr(sacre_bleu, "_printed", set())
+    monkeypatch.setattr(printed_notes, "_printed", set())
     for _ in range(2):
         sacre_bleu.corpus_bleu(REFERENCES, HYPOTHESES, "zh", "mine")
         assert sacre_bleu.corpus_bleu(REFERENCES, HYPOTHESES, "", "other") == {"bleu": 0}

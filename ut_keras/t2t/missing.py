@@ -4,19 +4,9 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ut_keras.errors import UserError
+from ut_keras.text.printed_notes import print_once as print_once
 
 packages_loading = 0  # number of packages that are being imported (see `usr_dir.load`)
-_printed: set[str] = set()
-
-
-def print_once(line: str) -> None:
-    """Print a line unless it was printed before.
-
-    A command may create the same problem, and so the same note, several times.
-    """
-    if line not in _printed:
-        _printed.add(line)
-        print(line, flush=True)
 
 
 class Missing(UserError, ImportError):

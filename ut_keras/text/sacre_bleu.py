@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ut_keras.errors import UsageError
+from ut_keras.text.printed_notes import print_once
 
 if TYPE_CHECKING:
     from sacrebleu.metrics import BLEU
@@ -43,7 +44,6 @@ _WITHOUT_SPACES = re.compile(
 _MIN_UNSEGMENTED_LENGTH = 8
 # In fewer lines, a space before the full stop may be chance. sacreBLEU uses the same number.
 _MIN_TOKENIZED_LINES = 100
-_printed: set[str] = set()
 
 
 def language_of(code: str) -> str:
@@ -129,18 +129,12 @@ def corpus_bleu(
     """
     made = metric(language=language)
     score = made.corpus_score(list(hypotheses), [list(references)]).score
-    _print_once(f"{name}: bleu is sacreBLEU's {made.get_signature()}")
+    print_once(f"{name}: bleu is sacreBLEU's {made.get_signature()}")
     if unsplit := tokenizer_warning(made, references):
-        _print_once(
+        print_once(
             f"note: {name}: {unsplit}. The target language of the problem must be set, for example "
             f'to "zh". Received: {language or "none"}'
         )
     if tokenized := tokenized_warning(hypotheses):
-        _print_once(f"note: {name}: {tokenized}")
+        print_once(f"note: {name}: {tokenized}")
     return {"bleu": score}
-
-
-def _print_once(line):
-    if line not in _printed:
-        _printed.add(line)
-        print(line, flush=True)

@@ -7,7 +7,6 @@ import TensorFlow.
 
 import codecs
 import contextlib
-import functools
 import gzip
 import io
 import re
@@ -16,6 +15,7 @@ from collections.abc import Iterable, Iterator
 
 from ut_keras.errors import DataError
 from ut_keras.files import file_error
+from ut_keras.text.printed_notes import print_once
 
 _MAX_LINE_BYTES = 1 << 26  # maximum bytes of a line
 _SEGMENT = re.compile(r"\s*<seg\b[^>]*>.*</seg\s*>\s*", re.IGNORECASE)
@@ -95,17 +95,12 @@ def lines_as_in_t2t(path: str) -> Iterator[str]:
     """
     for line in lines(path):
         if "\r" in line:
-            _print_once(
+            print_once(
                 f"note: lines of {path} have carriage returns before their ends. As in T2T, "
                 "ut_keras removes them, which joins the words around them."
             )
             line = line.replace("\r", "")
         yield line
-
-
-@functools.cache
-def _print_once(note):
-    print(note, flush=True)
 
 
 def carriage_return_note(number: int, title: str) -> str:
