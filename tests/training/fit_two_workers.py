@@ -1,13 +1,16 @@
 """Call Keras methods of a model on one of two workers, and print their errors as JSON.
 
-    TF_CONFIG=… python -m tests.training.fit_two_workers
+    TF_CONFIG=… python -m tests.training.fit_two_workers FOLDER
 
-two_workers_test.py runs this program.
+The workers use files in FOLDER to wait for each other at the end. two_workers_test.py runs this
+program.
 """
 
 import json
 import os
+import pathlib
 import sys
+import time
 
 import numpy as np
 import tensorflow as tf
@@ -45,7 +48,20 @@ def _error(method, *args, **options):
     return None
 
 
+def _wait_for_both_workers(folder):
+    """Wait until both workers have called all methods, for at most a minute.
+
+    A worker that ends early can interrupt the other worker while it still receives the initial
+    values of variables.
+    """
+    index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+    (folder / f"finished-{index}").touch()
+    deadline = time.monotonic() + 60
+    while len(list(folder.glob("finished-*"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
 if __name__ == "__main__":
     json.dump(raised(), sys.stdout)
     sys.stdout.flush()
-    os._exit(0)  # A normal exit would make the workers wait for each other.
+    _wait_for_both_workers(pathlib.Path(sys.argv[1]))

@@ -94,11 +94,10 @@ def _assert_equal_weights(actual, expected):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
-def test_keras_methods_reject_several_workers():
-    finished = _finish(
-        [_start(["-m", "tests.training.fit_two_workers"], e) for e in _environments()]
-    )
-    for code, out, err in finished:
+def test_keras_methods_reject_several_workers(tmp_path):
+    command = ["-m", "tests.training.fit_two_workers", tmp_path]
+    started = [_start(command, environment) for environment in _environments()]
+    for code, out, err in _finish(started):
         assert code == 0, err[-3000:]
         raised = json.loads(out.splitlines()[-1])
         assert len(raised) == 4
