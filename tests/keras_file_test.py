@@ -115,7 +115,7 @@ def test_load_rejects_other_files(saved, tmp_path):
     assert_rejected(broken, "There is no item named 'config.json'")
     with zipfile.ZipFile(broken, "w") as archive:
         archive.writestr("config.json", '{"class_name": "Mine", "config": {}, "module": "mine"}')
-    assert_rejected(broken, r"Import your own classes .*Could not locate class 'Mine'")
+    assert_rejected(broken, r"Could not locate class 'Mine'.* import them before")
 
 
 def test_keras_runs_on_tensorflow(monkeypatch):

@@ -100,3 +100,9 @@ def test_problems_sets_and_models_derive_their_names(registries):
 
     assert "small_vocab" in problems.names() and SETS.get("my_tiny") is my_tiny
     assert models._CLASSES.get("my_model") is MyModel
+
+
+def test_name_must_be_a_string():
+    """Swapped arguments, as in `models.get(hp, "transformer")`, give a short error."""
+    with pytest.raises(registry.UnknownNameError, match=r"must be a string. .*: dict\.$"):
+        registry.Registry("model").get({"hidden_size": 64})

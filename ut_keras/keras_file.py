@@ -53,10 +53,10 @@ def load(path: str | os.PathLike[str]) -> keras.Model:
     try:
         model = keras.models.load_model(path)
     except Exception as error:  # A file with arbitrary content can raise any error.
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON].rstrip(".")
         raise DataError(
-            f"{path} must be a file that model.save wrote. Import your own classes before you "
-            f"load it. Received: {reason}"
+            f"{path} must be a file that model.save wrote. Received: {reason}. If the file has "
+            f"your own classes, import them before you load it."
         ) from error
     finite.check(path, ((weight.path, weight.value) for weight in model.weights))
     return model

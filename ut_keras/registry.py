@@ -104,6 +104,10 @@ class Registry:
             UnknownNameError: if the name is not registered. The message lists the nearest names, or
                 gives the reason why the name is not supported.
         """
+        if not isinstance(name, str):
+            raise UnknownNameError(
+                f"The name of a {self.kind} must be a string. Received: {type(name).__name__}."
+            )
         if name not in self:
             reason = self.unsupported_reason(name)
             # A name that is almost equal to a registered name is a typing error. Such a name may

@@ -247,7 +247,9 @@ def test_too_few_train_steps_are_rejected_before_data(tmp_path, capsys):
 
 def test_all_missing_flags_are_named(capsys):
     line = small_run.error(capsys, trainer.main, ["--model=transformer"])
-    assert line.startswith("error: --problem, --data_dir and --output_dir are required: ")
+    assert line.startswith(
+        "error: --problem, --data_dir and --output_dir are required: --registry_help "
+    )
 
 
 @pytest.mark.parametrize("factor", ["linear_decay", "single_cycle_cos_decay"])

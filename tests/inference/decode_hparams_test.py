@@ -35,6 +35,7 @@ def test_parse_accepts_t2t_booleans(word, value):
     "text, message",
     [
         ("beam_sise=1", "beam_size"),
+        ("block_siz=1", "Unknown .* nearest names?: batch_size"),  # block_size is not supported
         ("beam_size=one", "must be of type int. Received: 'one'"),
         ("beam_size=0", "at least 1. Received: 0"),
         ("alpha=-0.1", "alpha must be at least 0. Received: -0.1"),

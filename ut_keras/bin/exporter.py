@@ -127,9 +127,10 @@ def _check_greedy(run, values):
         )
     for name, greedy in (("beam_size", 1), ("sampling_temp", 0)):
         if values[name] != greedy:
+            default = ", the default" if values[name] == decode_hparams.SEARCH[name].default else ""
             raise UsageError(
-                f"--format=onnx requires the decode hparam {name}={greedy}: only greedy search is "
-                f"supported. Received: {values[name]}."
+                f"--format=onnx supports only greedy search: --decode_hparams={name}={greedy}. "
+                f"Received: {values[name]}{default}."
             )
 
 

@@ -155,9 +155,7 @@ def _check_required(args):
     """Raise `UsageError` if a flag is missing. With several missing flags, the error names all."""
     names = ("problem", "model", "data_dir", "output_dir")
     if sum(not getattr(args, name) for name in names) > 1:
-        command_line.require(
-            args, *names, what="two names, as listed by --registry_help, and two folders"
-        )
+        command_line.require(args, *names, what="--registry_help lists all problems and models")
     command_line.require(args, "problem", "model", what=command_line.REGISTERED_NAME)
     command_line.require(args, "data_dir", "output_dir", what="a folder")
 

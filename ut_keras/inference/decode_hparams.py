@@ -109,7 +109,7 @@ def parse(text: str, fields: Mapping[str, Field] | None = None) -> dict[str, Any
     for name, word in current_names(hparam_overrides.parse(text), are_hparams=True).items():
         known = {**_FIXED, **{name: field.default for name, field in DECODER.items()}}
         if name not in known:
-            raise UsageError(registry.unknown_name_message("decode hparam", name, list(known)))
+            raise UsageError(registry.unknown_name_message("decode hparam", name, DECODER))
         value = _convert(name, str(word), type(known[name]))
         if name in fields:
             if expected := limits.unmet_limit(value, fields[name].least, fields[name].most):
