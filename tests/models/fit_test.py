@@ -84,6 +84,21 @@ def test_fit_shows_a_loss_of_many_terms():
     assert model.train_on_batch(features, targets)[0] == pytest.approx(expected, rel=1e-5)
 
 
+def test_batch_methods_compile_the_model():
+    """`ut_keras.load` returns a model that is not compiled."""
+    features, targets = next(_batches())
+    losses_of = {}
+    for method in ("test_on_batch", "train_on_batch"):
+        for is_compiled in (False, True):
+            model = _make("universal_transformer_tiny", NO_DROPOUT)
+            if is_compiled:
+                model.compile(metrics=[])
+            found = getattr(model, method)(features, targets, return_dict=True)
+            losses_of[method, is_compiled] = found["loss"]
+            assert model.compiled
+        assert losses_of[method, False] == pytest.approx(losses_of[method, True], rel=1e-6)
+
+
 def test_fit_traces_update_once(dataset, monkeypatch):
     model, traced = _make(), []
     step = model.train_step

@@ -121,6 +121,7 @@ class FittedModel(compiled_model.CompiledModel):
     @functools.wraps(keras.Model.test_on_batch)
     def test_on_batch(self, *args: Any, **kwargs: Any) -> Any:
         self._check_strategy("test_on_batch")
+        self._compile_if_needed()
         return super().test_on_batch(*args, **kwargs)
 
     @functools.wraps(keras.Model.train_on_batch)
@@ -133,6 +134,7 @@ class FittedModel(compiled_model.CompiledModel):
         return_dict: bool = False,
     ) -> Any:
         self._check_strategy("train_on_batch")
+        self._compile_if_needed()
         if class_weight is not None:
             if sample_weight is not None:
                 raise ValueError(_ONE_KIND_OF_WEIGHT)
