@@ -46,6 +46,7 @@ LONGEST_FILES = (
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 speed.collect_garbage_less_often()
+speed.skip_fsync()
 
 
 def pytest_collection_modifyitems(items):
@@ -83,6 +84,12 @@ def _free_models():
                     value.cache_clear()
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def real_fsync(monkeypatch):
+    """Let `os.fsync` wait until the disk has stored a file, as it does outside of tests."""
+    monkeypatch.setattr(os, "fsync", speed.REAL_FSYNC)
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ from tests.bin import full_disk
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.files import path_lock
 
+pytestmark = pytest.mark.usefixtures("real_fsync")
+
 
 def _save(directory, *steps, keep=0, value=None):
     for step in steps:

@@ -5,6 +5,8 @@ import pytest
 
 from ut_keras.files import metrics_file
 
+pytestmark = pytest.mark.usefixtures("real_fsync")
+
 
 def test_append_removes_incomplete_line(tmp_path):
     path = tmp_path / "metrics.jsonl"

@@ -11,6 +11,8 @@ import pytest
 from ut_keras.errors import DataError
 from ut_keras.files import file_error, path_lock, whole_file
 
+pytestmark = pytest.mark.usefixtures("real_fsync")
+
 
 def test_writing_replaces_file_at_end(tmp_path):
     path = tmp_path / "x"
