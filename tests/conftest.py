@@ -47,6 +47,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 speed.collect_garbage_less_often()
 speed.skip_fsync()
+speed.write_to_memory()
 
 
 def pytest_collection_modifyitems(items):

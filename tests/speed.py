@@ -2,8 +2,11 @@
 
 import gc
 import os
+import shutil
 
 REAL_FSYNC = os.fsync
+_MEMORY_DISK = "/dev/shm"
+_LEAST_FREE_BYTES = 4 * 2**30
 
 
 def collect_garbage_less_often():
@@ -32,3 +35,22 @@ def skip_fsync():
 def _check_descriptor(descriptor):
     """Raise an OSError if the file is closed, as `os.fsync` does."""
     os.fstat(descriptor if isinstance(descriptor, int) else descriptor.fileno())
+
+
+def write_to_memory():
+    """Let pytest create the folders of `tmp_path` on a disk in memory, if there is a large one.
+
+    On a real disk, the removal of a folder takes up to 5 ms, and each file that ut_keras writes has
+    a temporary folder. The user can choose another disk with PYTEST_DEBUG_TEMPROOT.
+    """
+    if _is_suitable(_MEMORY_DISK):
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _MEMORY_DISK)
+
+
+def _is_suitable(folder):
+    """Return whether tests can write files to a folder and execute the files."""
+    if not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
+        return False
+    if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        return False
+    return shutil.disk_usage(folder).free >= _LEAST_FREE_BYTES
