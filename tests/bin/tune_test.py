@@ -35,10 +35,12 @@ def _range(rhp):
     rhp.set_categorical("ffn_layer", ["dense_relu_dense", "conv_hidden_relu"])
 
 
-@pytest.fixture(autouse=True)
-def _short_waits(monkeypatch):
+@pytest.fixture(scope="module", autouse=True)
+def _short_waits():
     """Let a search check its trials every 0.02 seconds. A trial takes only 0.1 seconds."""
-    monkeypatch.setattr(tune, "_WAIT_SECONDS", 0.02)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tune, "_WAIT_SECONDS", 0.02)
+        yield
 
 
 def _argv(directory, *more, **changed):
@@ -61,6 +63,20 @@ def _argv(directory, *more, **changed):
 def _search(argv):
     """Run a search in this process, as the trainer does, and return the exit code."""
     return command.from_flags(flags.TRAINER, "", "")(lambda args: tune.run(args, _PROGRAM))(argv)
+
+
+@pytest.fixture(name="finished_search", scope="module")
+def finished_search_fixture(tmp_path_factory):
+    """Return the folder of a search with five finished trials."""
+    folder = tmp_path_factory.mktemp("finished")
+    assert _search(_argv(folder)) == 0
+    return folder / "search"
+
+
+@pytest.fixture(name="finished")
+def finished_fixture(tmp_path, finished_search):
+    """Copy the search with five finished trials to the folder of a test."""
+    shutil.copytree(finished_search, tmp_path / "search")
 
 
 def _trials(directory):
@@ -127,8 +143,8 @@ def test_search_keeps_foreign_files(tmp_path, capsys):
     assert mine.read_text() == "mine"
 
 
+@pytest.mark.usefixtures("finished")
 def test_repeated_search_only_runs_new_trials(tmp_path):
-    assert _search(_argv(tmp_path)) == 0
     first = _trial_records(tmp_path)
     assert _search(_argv(tmp_path)) == 0
     assert _search(_argv(tmp_path, autotune_max_trials="7", random_seed=None)) == 0
@@ -137,8 +153,8 @@ def test_repeated_search_only_runs_new_trials(tmp_path):
     assert all(len(_starts(tmp_path, number)) == 1 for number in range(7))
 
 
+@pytest.mark.usefixtures("finished")
 def test_hard_linked_copy_of_a_search_is_independent(tmp_path):
-    assert _search(_argv(tmp_path)) == 0
     files = [path for path in (tmp_path / "search").rglob("*") if path.is_file()]
     before = [path.read_bytes() for path in files]
     shutil.copytree(tmp_path / "search", tmp_path / "copy" / "search", copy_function=os.link)
@@ -201,10 +217,18 @@ def _study(directory):
     return optuna.load_study(study_name="search", storage=storage)
 
 
+@pytest.fixture(name="begun_search", scope="module")
+def begun_search_fixture(tmp_path_factory):
+    """Return the folder of a search with two finished trials."""
+    folder = tmp_path_factory.mktemp("begun")
+    assert _search(_argv(folder, autotune_max_trials="2")) == 0
+    return folder / "search"
+
+
 @pytest.fixture
-def begun(tmp_path):
-    """Return a study with two finished trials."""
-    assert _search(_argv(tmp_path, autotune_max_trials="2")) == 0
+def begun(tmp_path, begun_search):
+    """Return a study with two finished trials, in the folder of a test."""
+    shutil.copytree(begun_search, tmp_path / "search")
     return _study(tmp_path)
 
 
@@ -420,8 +444,8 @@ def test_search_requires_the_same_data(tmp_path, capsys):
     assert len(_trials(tmp_path)) == 1
 
 
+@pytest.mark.usefixtures("finished")
 def test_another_search_requires_another_folder(tmp_path, capsys):
-    assert _search(_argv(tmp_path)) == 0
     others = ({"decode_hparams": "beam_size=1"}, {"moving_average_decay": "0.9"})
     for changed in (
         *({"train_steps": "7"}, {"random_seed": "2"}, {"hparams": "hidden_size=24"}),
@@ -433,13 +457,14 @@ def test_another_search_requires_another_folder(tmp_path, capsys):
 
 def test_search_requires_the_same_early_stopping(tmp_path, capsys):
     flag = "eval_early_stopping_metric_delta"
-    steps = {"eval_early_stopping_steps": "4"}
+    steps = {"eval_early_stopping_steps": "4", "autotune_max_trials": "1"}
     assert _search(_argv(tmp_path, **steps)) == 0
     line = small_run.error(capsys, _search, _argv(tmp_path, **steps, **{flag: "0.5"}))
     assert f"{flag} must be 0.1" in line
     # Without early stopping, the flag has no effect on the results.
-    assert _search(_argv(tmp_path / "other", data_dir=str(tmp_path))) == 0
-    assert _search(_argv(tmp_path / "other", data_dir=str(tmp_path), **{flag: "0.5"})) == 0
+    other = {"data_dir": str(tmp_path), "autotune_max_trials": "1"}
+    assert _search(_argv(tmp_path / "other", **other)) == 0
+    assert _search(_argv(tmp_path / "other", **other, **{flag: "0.5"})) == 0
 
 
 @pytest.mark.parametrize(
