@@ -163,24 +163,22 @@ def test_steps_by_length_have_their_own_largest_number(kind):
     ],
 )
 def test_sampled_steps_limit_adaptive_halting(kind, mode, backprop_steps):
-    """Training equals a call whose `num_steps` is the sampled number of steps."""
+    """Training equals an eager call whose `num_steps` is the sampled number of steps."""
     layer = _recurrence("uniform", kind=kind, backprop_steps=backprop_steps)
     plain = _recurrence(kind=kind, backprop_steps=backprop_steps)
     for to, source in zip(plain.trainable_variables, layer.trainable_variables, strict=True):
         to.assign(source)
     layer.steps_sampling.sample = lambda: tf.constant(3)
 
-    def train(layer, num_steps):
-        def run(x):
-            with tf.GradientTape() as tape:
-                got = layer.forward(x, StepInputs(training=True, num_steps=num_steps))
-                loss = tf.reduce_sum(tf.sin(got.output)) + tf.reduce_sum(got.ponder_cost)
-            return got.ponder_times, loss, tape.gradient(loss, layer.block.trainable_variables)
+    def train(layer, x, num_steps=None):
+        with tf.GradientTape() as tape:
+            got = layer.forward(x, StepInputs(training=True, num_steps=num_steps))
+            loss = tf.reduce_sum(tf.sin(got.output)) + tf.reduce_sum(got.ponder_cost)
+        return got.ponder_times, loss, tape.gradient(loss, layer.block.trainable_variables)
 
-        return tf.function(run, jit_compile=mode == "xla", autograph=False)(X)
-
-    times, loss, gradients = train(layer, None)
-    wanted_times, wanted_loss, wanted = train(plain, 3)
+    compiled = tf.function(lambda x: train(layer, x), jit_compile=mode == "xla", autograph=False)
+    times, loss, gradients = compiled(X)
+    wanted_times, wanted_loss, wanted = train(plain, X, num_steps=3)
     np.testing.assert_array_equal(times, wanted_times)
     assert np.max(times) == 3
     np.testing.assert_allclose(loss, wanted_loss, rtol=1e-5)
