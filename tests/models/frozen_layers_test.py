@@ -48,6 +48,44 @@ def test_part_of_a_frozen_part_is_trained():
     assert not keras.models.clone_model(model).trainable_variables
 
 
+@pytest.mark.parametrize("method", ["fit", "train_on_batch"])
+def test_training_uses_trainable_set_after_an_earlier_call(method):
+    """A layer can be frozen or unfrozen between two calls, without `compile`.
+
+    Keras itself ignores the change, because the train function contains the old updates.
+    """
+    model, features = examples.make("transformer"), examples.features("transformer")
+    model.compile(adam.Adam(0.01))
+
+    def is_changed():
+        before = [weight.numpy() for weight in model.encoder.weights]
+        if method == "fit":
+            model.fit(features, features["targets"], verbose=0)
+        else:
+            model.train_on_batch(features, features["targets"])
+        after = [weight.numpy() for weight in model.encoder.weights]
+        return any((a != b).any() for a, b in zip(before, after, strict=True))
+
+    assert is_changed()
+    model.encoder.trainable = False
+    assert not is_changed()
+    model.encoder.trainable = True
+    assert is_changed()
+
+
+def test_fit_rejects_a_layer_that_the_optimizer_does_not_know():
+    """The optimizer has no moments for a layer that was frozen when the optimizer was built."""
+    model, features = examples.make("transformer"), examples.features("transformer")
+    model.encoder.trainable = False
+    model.compile(adam.Adam(0.01))
+    model.fit(features, features["targets"], verbose=0)
+    model.encoder.trainable = True
+    with pytest.raises(ValueError, match="encoder.*only be called for the variables"):
+        model.fit(features, features["targets"], verbose=0)
+    model.compile(adam.Adam(0.01))
+    model.fit(features, features["targets"], verbose=0)
+
+
 def test_layer_made_with_trainable_false(tmp_path):
     model = keras.Sequential([layers.FeedForward(8, 4, trainable=False), keras.layers.Dense(1)])
     model.build((None, None, 4))

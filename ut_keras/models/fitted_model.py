@@ -49,6 +49,7 @@ class FittedModel(compiled_model.CompiledModel):
     num_segments: Any = 1  # the number of updates for each batch
     # Weak references to the learning rates or schedules in `train_function`, one per optimizer.
     _traced_rates: Any = None
+    _traced_variables: Any = None  # list of the ids of the variables that `train_function` trains
     _tries_xla = False  # whether `jit_compile="auto"` compiles `train_function` with XLA
     _class_weights = None  # float32 [V], the weight of each id while `fit` runs with class_weight
 
@@ -203,6 +204,7 @@ class FittedModel(compiled_model.CompiledModel):
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
         self._forget_schedule()
+        self._forget_trainable_variables()
         is_made = self.train_function is not None and not force
         if self._splits_update and not is_made and (reason := auto_xla.why_not_split(self)):
             raise ValueError(
@@ -258,6 +260,19 @@ class FittedModel(compiled_model.CompiledModel):
                 self.train_function = None
         # This assignment bypasses `__setattr__`, so Keras does not track the list.
         self.__dict__["_traced_rates"] = [weakref.ref(rate) for rate in rates]
+
+    def _forget_trainable_variables(self):
+        """Remove the train function if the user has frozen or unfrozen layers.
+
+        TensorFlow has traced the updates of certain variables. Without this method, `fit` would
+        train a layer that is frozen now, and would not train a layer that is no longer frozen. For
+        a layer that was frozen when the optimizer was built, the optimizer raises an error.
+        """
+        variables = [id(variable) for variable in self.trainable_variables]
+        if self._traced_variables not in (None, variables):
+            self.train_function = None
+        # This assignment bypasses `__setattr__`, so Keras does not track the list.
+        self.__dict__["_traced_variables"] = variables
 
     def _without_xla(self):
         """Return a new train function that XLA does not compile."""
