@@ -218,6 +218,22 @@ def test_run_rejects_an_encoder_of_another_size(loaded):
         saved_run.SavedRun(loaded.model, {**loaded.encoders, "targets": other})
 
 
+@pytest.mark.parametrize("name", ["bytes", "classes"])
+def test_new_model_of_a_run_is_used(name):
+    """After an assignment to `run.model`, all methods use the new model."""
+    model, encoders = export_models.build(name)
+    other = keras.models.clone_model(model)
+    export_models.randomize(other, seed=1)
+    write = "class_scores" if name == "classes" else "generate"
+    run, expected = (saved_run.SavedRun(each, encoders) for each in (model, other))
+    assert getattr(run, write)(TEXTS) != getattr(expected, write)(TEXTS)
+    run.model = other
+    assert getattr(run, write)(TEXTS) == getattr(expected, write)(TEXTS)
+    with pytest.raises(ValueError, match="vocabulary size"):
+        run.encoders = {name: text_encoder.IntegerTextEncoder(9) for name in encoders}
+    assert run.encoders is encoders
+
+
 def test_one_text_gives_one_result(loaded):
     assert loaded.translate(TEXTS[0]) == loaded.translate(TEXTS[:1])[0]
     assert loaded.generate(TEXTS[0], beam_size=2) == loaded.generate(TEXTS[:1], beam_size=2)[0]

@@ -92,13 +92,36 @@ class SavedRun:
     """
 
     def __init__(self, model: keras.Model, encoders: Mapping[str, TextEncoder]) -> None:
+        self._set(model, encoders)
+
+    def _set(self, model, encoders):
+        """Set the model and its encoders, and remove everything that was made for earlier ones."""
         text_model.check_encoders(model, encoders)
-        self.model = model
-        self.encoders = encoders
+        self._model, self._encoders = model, encoders
         self._predictor = predictor.Predictor(model)
         self._has_stories = (
             "inputs" in model.specs and model.specs["inputs"].modality == "sentences"
         )
+        for made in ("_text_model", "_classify"):
+            vars(self).pop(made, None)
+
+    @property
+    def model(self) -> Any:
+        """The Keras model. A new value must have the vocabulary sizes of the encoders."""
+        return self._model
+
+    @model.setter
+    def model(self, model: keras.Model) -> None:
+        self._set(model, self._encoders)
+
+    @property
+    def encoders(self) -> Mapping[str, TextEncoder]:
+        """The text encoders. A new value must have the vocabulary sizes of the model."""
+        return self._encoders
+
+    @encoders.setter
+    def encoders(self, encoders: Mapping[str, TextEncoder]) -> None:
+        self._set(self._model, encoders)
 
     @functools.cached_property
     def _text_model(self):
