@@ -499,6 +499,13 @@ class Problem:
         """
         return self
 
+    def for_decoding(self) -> "Problem":
+        """Return the problem whose `dataset` has the examples to decode.
+
+        The default returns `self`. A package can preprocess examples for decoding differently.
+        """
+        return self
+
     def set_direction(self, reverse: bool, copy: bool) -> None:
         """Note that this problem is the base of `NAME_rev`, `NAME_copy` or both.
 

@@ -120,6 +120,10 @@ class Derived:
     def with_hparams(self, hparams: Any, split: str | None = None) -> "Derived":
         return Derived(self._base.with_hparams(hparams, split), *self._directions)
 
+    def for_decoding(self) -> "Derived":
+        base = self._base.for_decoding()
+        return self if base is self._base else Derived(base, *self._directions)
+
     def rearranged(self, features: dict[str, Any]) -> dict[str, Any]:
         """Convert a dict with the base problem's features to this problem's features."""
         if "inputs" not in features:

@@ -1,9 +1,13 @@
 """Truncation and packed records in packages that override `preprocess_example`."""
 
+import types
+
 import pytest
 
 from ut_keras import hparams, problems
+from ut_keras.bin import trainer
 from ut_keras.errors import DataError
+from ut_keras.inference import free_decoding
 
 _PREPROCESS = """
 import tensorflow as tf
@@ -91,3 +95,37 @@ def test_package_knows_that_it_is_reversed(make):
     assert _first(problem, make, "")["inputs"].shape[1] == 5
     assert _first(problems.get("mine_rev"), make, "")["targets"].shape[1] == 2
     assert not problem.t2t.was_reversed
+
+
+@pytest.mark.parametrize(("name", "column"), [("mine", 0), ("mine_rev", 1)])
+def test_package_gets_mode_of_prediction_for_decoding(make, name, column):
+    """T2T decodes records in the mode PREDICT, and evaluates them in the mode EVAL."""
+    body = "example['inputs'] = example['inputs'][: {'train': 2, 'eval': 3, 'infer': 4}[mode]]"
+    make(_source(body))
+    problem, hp = problems.get(name), hparams.get("transformer_tiny")
+    run = types.SimpleNamespace(
+        problem=problem, data_dir=make.data_dir, hp=hp, specs=problem.feature_specs(make.data_dir)
+    )
+    rows = free_decoding.read_rows(run, "dev")[column]
+    assert [len(row) for row in rows] == [4] * 3
+    # The trainer decodes during training, and evaluates the same split.
+    of_trainer = types.SimpleNamespace(
+        **vars(run),
+        args=types.SimpleNamespace(data_dir=make.data_dir),
+        eval_split="dev",
+        decode={"num_samples": -1},
+    )
+    [batch] = trainer._make_decode_dataset(of_trainer)()
+    feature = ("inputs", "targets")[column]
+    assert batch[0][feature].shape == (3, 4)
+    [batch] = problem.dataset("dev", make.data_dir, hp)
+    assert batch[0][feature].shape == (3, 3)
+
+
+def test_package_without_preprocessing_decodes_the_dataset_of_the_evaluation(make):
+    make("@registry.register_problem\nclass Mine(Base):\n    vocab_type = 'character'\n")
+    for name in ("mine", "mine_rev"):
+        problem = problems.get(name)
+        setup = types.SimpleNamespace(problem=problem, decode={"num_samples": -1})
+        assert problem.for_decoding() is problem
+        assert trainer._make_decode_dataset(setup) is None

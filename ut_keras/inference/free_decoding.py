@@ -168,7 +168,8 @@ def read_rows(run: Any, split: str, most: int = -1) -> tuple[list[Any], list[Any
     Returns:
         (inputs, targets), lists of int arrays.
     """
-    dataset = run.problem.dataset(split, run.data_dir, in_file_order(run.hp))
+    problem = run.problem.for_decoding()
+    dataset = problem.dataset(split, run.data_dir, in_file_order(run.hp))
     dataset = packing.unpacked(dataset, _BATCH_SIZE)
     rows: list[Any] = []
     for features, targets, *_ in readable.batches(dataset):

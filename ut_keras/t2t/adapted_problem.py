@@ -72,6 +72,7 @@ class Adapted(problem.Problem):
         # The hparams of the run, or None before `with_hparams`.
         self._run_hparams: hparam_schema.BasicHParams | None = None
         self._mode = ""  # T2T's mode for the dataset that is read
+        self._decodes = False  # whether the examples are read to be decoded
         self._class_features: list[str] = []  # set during data generation
         self._pass: one_pass.OnePass | None = None
         self._tmp_dir: str | None = None  # set during data generation, as is `_encoder`
@@ -393,11 +394,8 @@ class Adapted(problem.Problem):
 
         def ids_of(name, values):
             ids = contract.ids(f"feature {name!r}", values)
-            if name in self._class_features and len(ids) != 1:
-                raise DataError(
-                    f"The {name} of {self.name} must be one class per record, because their "
-                    f"modality is class_label; several labels are not supported. Received: {ids}."
-                )
+            if name in self._class_features:
+                feature_modalities.check_one_class(ids, name, self.name)
             return ids
 
         records = (
@@ -430,10 +428,15 @@ class Adapted(problem.Problem):
     def with_hparams(self, hparams: Any, split: str | None = None) -> "Adapted":
         other = copy.copy(self)
         other._run_hparams = hparams if isinstance(hparams, hparam_schema.BasicHParams) else None
-        other._mode = "train" if split == "train" else "eval"
+        other._mode = example_features.mode_of(split, self._decodes)
         if other._run_hparams == self._run_hparams:
             other._cache = self._cache  # with the same hparams, the cached values are the same
         return other
+
+    def for_decoding(self) -> "Adapted":
+        other = copy.copy(self)
+        other._decodes = self.preprocess_needs_hparams
+        return other if other._decodes else self
 
     def set_direction(self, reverse: bool, copy: bool) -> None:
         self.t2t._was_reversed, self.t2t._was_copy = reverse, copy
@@ -477,10 +480,7 @@ class Adapted(problem.Problem):
                 "preprocess_example. Received: other hparams."
             )
         encoders, of_package = next(iter(self._cache.values()))
-        sizes = {
-            name: of_package.vocab_size.get(name) or getattr(encoders.get(name), "vocab_size", None)
-            for name in feature_modalities.by_feature(of_package)
-        }
+        sizes = feature_modalities.vocab_sizes(of_package, encoders)
         hp = t2t_hparam.from_dataclass(self._run_hparams)
         note = self._note_unused_feature
         return example_features.preprocess(self.t2t, records, sizes, self._mode, hp, note)

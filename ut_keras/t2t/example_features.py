@@ -47,6 +47,18 @@ class Example(dict[str, Any]):
         return {**self}
 
 
+def mode_of(split: str | None, decodes: bool) -> str:
+    """Return T2T's mode for the examples of a split: "train", "eval" or "infer".
+
+    Args:
+        split: str. None means that the split is unknown.
+        decodes: bool. Whether the examples are read to be decoded.
+    """
+    if decodes:
+        return "infer"  # tf.estimator.ModeKeys.PREDICT
+    return "train" if split == "train" else "eval"
+
+
 def fixed_length(t2t: problem.Problem, mode: str, hparams: BasicHParams | None) -> int | None:
     """Return the length of the longest feature, if the package fixes all shapes.
 
@@ -56,7 +68,7 @@ def fixed_length(t2t: problem.Problem, mode: str, hparams: BasicHParams | None) 
 
     Args:
         t2t: `problem.Problem`, the problem of the package.
-        mode: str. T2T's mode, "train" or "eval".
+        mode: str. T2T's mode, "train", "eval" or "infer".
         hparams: the hparams of the run. None means that `preprocess_example` is not called.
 
     Returns:
@@ -101,7 +113,7 @@ def preprocess(
         records: dict of int32 tensors, ragged [n, (length)] or [n, 1].
         known: dict from each feature that the method `hparams` of the problem declares to its
             vocabulary size, if the size is known.
-        mode: str. T2T's mode, "train" or "eval".
+        mode: str. T2T's mode, "train", "eval" or "infer".
         hparams: `HParams` of the run.
         note_unused: function that is called with each known feature that neither the package nor a
             model reads.

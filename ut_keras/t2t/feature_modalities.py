@@ -6,6 +6,8 @@ modality("targets", "multi_label", "mine")    DataError: no model supports it
 
 import collections
 import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ut_keras.data import features
 from ut_keras.errors import DataError
@@ -85,3 +87,34 @@ def by_feature(hparams: hparam.HParams) -> dict[str, str]:
     # "class_label:multi_label" is a different modality from "class_label".
     hparams.modality = {n: kind.removesuffix(":default") for n, (kind, _) in pairs.items()}
     return hparams.modality
+
+
+def vocab_sizes(hparams: hparam.HParams, encoders: Mapping[str, Any]) -> dict[str, int | None]:
+    """Return {feature: vocabulary size}, with None for an unknown size.
+
+    Args:
+        hparams: `HParams` of a problem.
+        encoders: dict from features to encoders.
+    """
+    return {
+        name: hparams.vocab_size.get(name) or getattr(encoders.get(name), "vocab_size", None)
+        for name in by_feature(hparams)
+    }
+
+
+def check_one_class(ids: Sequence[int], feature: str, title: str) -> None:
+    """Check that a record has one class in a feature of the modality class_label.
+
+    Args:
+        ids: list of int. The values of the feature.
+        feature: str. Name of the feature, for the error.
+        title: str. Name of the problem, for the error.
+
+    Raises:
+        DataError: if there is not exactly one class.
+    """
+    if len(ids) != 1:
+        raise DataError(
+            f"The {feature} of {title} must be one class per record, because their modality is "
+            f"class_label; several labels are not supported. Received: {ids}."
+        )
