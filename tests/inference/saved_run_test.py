@@ -586,3 +586,33 @@ def test_load_checks_checkpoint_of_other_run(run, problem, tmp_path, caplog):
         texts = [message for message in caplog.messages if "act_epsilon" in message]
         assert len(texts) == notes
     assert "act_epsilon is 0.1; the run was trained with 0.2" in texts[0]
+
+
+_LINE_END = "with a line break, which counts as part of the text"
+
+
+def test_line_breaks_at_the_ends_of_texts_are_logged_once(caplog):
+    """Lines of a file, as `readlines` returns them, are not the texts of training."""
+    run = ut_keras.load("multi30k_ende")
+    caplog.clear()
+    run.translate(["Two dogs.", "\nTwo"], beam_size=1, decode_length=1)
+    assert _LINE_END not in caplog.text
+    for _ in range(2):
+        run.translate(["Two dogs.\n", "Two", "One\r\n"], beam_size=1, decode_length=1)
+    (note,) = (message for message in caplog.messages if _LINE_END in message)
+    assert note.startswith("2 texts end ")
+
+
+@pytest.mark.parametrize("pair", [("Two dogs.\n", "Zwei Hunde."), ("Two dogs.", "Zwei Hunde.\n")])
+def test_line_breaks_in_pairs_are_logged(pair, caplog):
+    run = ut_keras.load("multi30k_ende")
+    caplog.clear()
+    run.dataset([pair])
+    (note,) = (message for message in caplog.messages if _LINE_END in message)
+    assert note.startswith("1 text ends ")
+
+
+def test_line_break_that_encoders_ignore_is_not_logged(loaded, caplog):
+    caplog.clear()
+    assert loaded.translate(f"{TEXTS[0]}\n") == loaded.translate(TEXTS[0])
+    assert _LINE_END not in caplog.text

@@ -16,6 +16,7 @@ from ut_keras.process import silent_tensorflow  # noqa: F401  (before the import
 # isort: split
 import functools
 import itertools
+import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
@@ -39,12 +40,14 @@ from ut_keras.inference import (
     text_rows,
 )
 from ut_keras.ops import compiled
-from ut_keras.text import text_encoder_base
+from ut_keras.text import text_encoder_base, text_lines
 from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder
 from ut_keras.visualize import observer, step_lens
 
 # The limits of a batch of texts: examples, ids and characters.
 _ROWS, _IDS, _CHARACTERS = 64, 8192, 32768
+
+_LOG = logging.getLogger("ut_keras")
 
 
 def load(
@@ -99,6 +102,7 @@ class SavedRun:
         text_model.check_encoders(model, encoders)
         self._model, self._encoders = model, encoders
         self._predictor = predictor.Predictor(model)
+        self._noted_line_breaks = False  # the note appears once
         self._has_stories = (
             "inputs" in model.specs and model.specs["inputs"].modality == "sentences"
         )
@@ -230,6 +234,8 @@ class SavedRun:
         _check_batches(batch_size, seed)
         sources, targets = text_rows.pairs(pairs, source, target)
         encoder, is_class = self.encoders["targets"], self._predictor.classifies
+        if not is_class:
+            self._note_line_breaks(targets, encoder)
         ids = [encoder.encode(text) for text in targets]
         ids = tf.ragged.constant([i if is_class else [*i, EOS] for i in ids], tf.int32)
         found = tf.data.Dataset.from_tensor_slices((self._sources(sources), ids))
@@ -442,12 +448,22 @@ class SavedRun:
         """Return a list with the ids of each text, [S] or [sentences, words]."""
         texts = text_rows.texts(texts)
         if self._predictor.is_language_model:
+            self._note_line_breaks(texts, self.encoders["targets"])
             rows = (self.encoders["targets"].encode(text) for text in texts)
             return [[i for i in row if i != PAD] for row in rows]  # a text may contain "<pad>"
         if self._has_stories:
             self._check_stories(texts)
             return [self._text_model.ids(tf.constant([text]))[0].numpy() for text in texts]
+        self._note_line_breaks(texts, self.encoders["inputs"])
         return [[*self.encoders["inputs"].encode(text), EOS] for text in texts]
+
+    def _note_line_breaks(self, texts, encoder):
+        """Log once that texts end with a line break, if this changes their ids."""
+        if self._noted_line_breaks:
+            return
+        if note := text_lines.line_break_note(texts, encoder.encode):
+            self._noted_line_breaks = True
+            _LOG.warning(note)
 
     def _sources(self, texts):
         """Return sources as a `RaggedTensor` of ids [B, (S)]; return stories as strings [B]."""

@@ -11,7 +11,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ut_keras.errors import DataError
 from ut_keras.files import file_error
@@ -116,6 +116,27 @@ def carriage_return_note(number: int, title: str) -> str:
         return ""
     what = "line contains carriage returns" if number == 1 else "lines contain carriage returns"
     return f"{title}: {number:,} {what}, which do not end a line; only a line feed ends a line."
+
+
+def line_break_note(texts: Iterable[str], encode: Callable[[str], Sequence[int]]) -> str:
+    """Return a note on texts that end with a line break, or "".
+
+    Such texts are lines of a file, as `readlines` returns them. A model was usually trained on
+    texts without line breaks.
+
+    Args:
+        texts: iterable of str.
+        encode: function from a text to ids. There is no note if the ids do not depend on a line
+            break at the end, for example because the vocabulary consists of words.
+    """
+    ended = [text for text in texts if text.endswith(("\n", "\r"))]
+    if not ended or encode(ended[0]) == encode(ended[0].rstrip("\r\n")):
+        return ""
+    what = "text ends" if len(ended) == 1 else "texts end"
+    return (
+        f"{len(ended):,} {what} with a line break, which counts as part of the text. If the texts "
+        "are lines of a file, remove the line breaks: text.rstrip('\\r\\n')."
+    )
 
 
 def segment_note(lines: Iterable[str], title: str) -> str:
