@@ -125,13 +125,13 @@ def test_masks_under_xla_are_independent_and_repeatable():
         np.testing.assert_array_equal(again.numpy() > 0, mask)
 
 
-def test_program_of_xla_has_no_key_per_dropout():
+def test_program_of_xla_stores_no_random_numbers():
     instructions = []
     for count in (1, 3):
         layers = [dropout.Dropout(0.3, seed=number) for number in range(count)]
         run, _ = _masks_under_xla(layers, [8, 8])
         program = run.experimental_get_compiler_ir()(stage="hlo")
         instructions.append(program.count(" = "))
-        assert program.count("rng-bit-generator(") == 2 * count
-    # TensorFlow's key alone would be 267 instructions.
-    assert (instructions[1] - instructions[0]) / 4 < 60
+        assert "rng-bit-generator(" not in program and "u64[" not in program
+    # The key of TensorFlow's own generator would be 267 instructions.
+    assert (instructions[1] - instructions[0]) / 4 < 90

@@ -39,33 +39,54 @@ def per_replica(generator: keras.random.SeedGenerator) -> tf.Tensor:
 
 
 def random_int64(shape: Any, seed: tf.Tensor) -> tf.Tensor:
-    """Return random numbers from the complete range of int64.
+    """Return random numbers from the complete range of int64, without XLA.
 
-    Without XLA, the result equals `tf.random.stateless_uniform(shape, seed, None, None, tf.int64)`.
-    On a GPU, `stateless_uniform` copies the seed to the host and computes the key of the numbers
-    there, and the host waits for the GPU. To avoid this wait, `random_int64` computes the key on
-    the GPU.
-
-    Under XLA, the seed itself is the key, so the random numbers differ from those without XLA.
-    TensorFlow's key from a seed is 267 instructions of XLA's program. XLA would compile them for
-    every dropout.
+    The result equals `tf.random.stateless_uniform(shape, seed, None, None, tf.int64)`. On a GPU,
+    `stateless_uniform` copies the seed to the host and computes the key of the numbers there, and
+    the host waits for the GPU. To avoid this wait, `random_int64` computes the key on the GPU.
 
     Args:
         shape: ints or int32 tensor.
         seed: int32 or int64 [2].
     """
-    if private_api.is_compiled_by_xla():
-        # Philox needs no scrambled key. A key has 2^64 blocks of numbers for each upper half of the
-        # counter, so different seeds never share a block.
-        seed = tf.bitcast(tf.cast(seed, tf.int64), tf.uint64)
-        key, counter = seed[:1], seed * tf.constant([0, 1], tf.uint64)
-    elif devices.has_gpu():
-        key, counter = _key_and_counter(tf.cast(seed, tf.int64))
-    else:
+    if not devices.has_gpu():
         return tf.random.stateless_uniform(shape, seed, None, None, tf.int64)
+    key, counter = _key_and_counter(tf.cast(seed, tf.int64))
     return tf.raw_ops.StatelessRandomUniformFullIntV2(
         shape=shape, key=key, counter=counter, alg=_PHILOX, dtype=tf.int64
     )
+
+
+def hashed_indices(shape: Any, seed: tf.Tensor) -> tf.Tensor:
+    """Return one random number for each element: a hash of its index and the seed.
+
+    Under XLA, these few operations become a part of the operation that needs the numbers. XLA's own
+    random number generators are much longer, and XLA stores their numbers.
+
+    The function applies the hash function lowbias32 (Wellons 2018) twice. Before each time, it
+    combines the numbers with a key, which is the hash of a number of the seed.
+
+    Args:
+        shape: list of ints and int32 scalars, or int32 tensor.
+        seed: int32 or int64 [2].
+
+    Returns:
+        uint32 tensor of the given shape.
+    """
+    count = tf.reduce_prod(tf.cast(shape, tf.int64))
+    index = tf.cast(tf.reshape(tf.range(count), shape), tf.uint32)
+    keys = _hash(tf.bitcast(tf.cast(seed, tf.int32), tf.uint32))
+    return _hash(tf.bitwise.bitwise_xor(_hash(tf.bitwise.bitwise_xor(index, keys[0])), keys[1]))
+
+
+def _hash(x):
+    """Return lowbias32 of uint32 numbers."""
+
+    def mixed(x, bits):
+        return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, tf.constant(bits, tf.uint32)))
+
+    x = mixed(x, 16) * tf.constant(0x7FEB352D, tf.uint32)
+    return mixed(mixed(x, 15) * tf.constant(0x846CA68B, tf.uint32), 16)
 
 
 def stays_on_gpu() -> bool:

@@ -8,6 +8,7 @@ import tensorflow as tf
 from ut_keras.layers.basic.layer import Layer, PositionWise, check_choice
 from ut_keras.layers.basic.signature import Initializer, Shape
 from ut_keras.ops import bias as bias_lib
+from ut_keras.ops import custom_gradient, private_api
 
 # If an example has at most this number of rows, as in decoding, `Dense` uses another code path,
 # which is faster for few rows.
@@ -91,14 +92,21 @@ class Dense(WithKernels, PositionWise):
 
     def apply_kernel(self, x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
         """Apply the layer with `kernel` instead of its own kernel."""
-        y = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), kernel)
+        return self._apply(x, kernel, self.activation)
+
+    def without_activation(self, x: tf.Tensor) -> tf.Tensor:
+        """Return x W + b."""
+        return self._apply(x, self.kernel, None)
+
+    def _apply(self, x, kernel, activation):
+        y = _product(x, kernel)
         rows = x.shape[1:-1].num_elements() or 0  # the rows per example, or 0 if unknown
         few_rows = 0 < rows <= FEW_ROWS
         if few_rows:  # separate operations for product and bias are faster
             y = tf.reshape(y, [-1, *x.shape[1:-1], self.units])
         if self.use_bias:
             y = y + self.bias if few_rows else bias_lib.add(y, self.bias)
-        if self.activation == "relu":
+        if activation == "relu":
             y = tf.nn.relu(y)
         if not few_rows:
             y = tf.reshape(y, tf.concat([tf.shape(x)[:-1], [self.units]], axis=0))
@@ -107,6 +115,27 @@ class Dense(WithKernels, PositionWise):
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape[:-1], self.units)
+
+
+def _product(x, kernel):
+    """Return the rows of `x` [..., C] times a kernel [C, units], as [rows, units].
+
+    TensorFlow's gradient reads the reshaped rows. A loop over recurrence steps would store them
+    for each step, in addition to `x`. Under XLA, the gradient therefore reads `x`.
+    """
+    if not private_api.is_compiled_by_xla():
+        return tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), kernel)
+
+    @custom_gradient.wrap
+    def product(x, kernel):
+        def gradient(upstream):
+            rows = tf.reshape(x, [-1, x.shape[-1]])
+            of_rows = tf.matmul(upstream, kernel, transpose_b=True)
+            return tf.reshape(of_rows, tf.shape(x)), tf.matmul(rows, upstream, transpose_a=True)
+
+        return tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), kernel), gradient
+
+    return product(x, tf.convert_to_tensor(kernel))
 
 
 def sublayer(layer: Any, units: int, name: str, **arguments: Any) -> Dense:

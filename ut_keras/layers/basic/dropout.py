@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.layers.basic.layer import PositionWise
-from ut_keras.ops import devices
+from ut_keras.ops import custom_gradient, devices, private_api
 from ut_keras.ops import seed as seed_lib
 
 RESOLUTION = 2**16  # rates are multiples of 1 / RESOLUTION
@@ -59,8 +59,43 @@ class Dropout(PositionWise):
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         if not training or self.rate == 0:
             return x
-        keep = sample_kept(self._shape(x), seed_lib.per_replica(self.seed_generator), self.rate)
-        return x * factors(keep, self.rate, x.dtype)
+        sample = self._sampler(x)
+        if not private_api.is_compiled_by_xla():
+            return x * sample()
+
+        @custom_gradient.wrap
+        def dropped(x):
+            # Under XLA, sampling is cheap. The gradient samples the same factors again, so a loop
+            # over recurrence steps need not store them for each step.
+            return x * sample(), lambda upstream: upstream * sample()
+
+        return dropped(x)
+
+    def after_relu(self, x: tf.Tensor) -> tf.Tensor:
+        """Return the result of ReLU and dropout in training. The gradient reads only this result.
+
+        TensorFlow's gradients of ReLU and dropout read the result of ReLU and the mask. A loop over
+        recurrence steps would store both for each step.
+        """
+        if self.rate == 0:
+            return tf.nn.relu(x)
+        sample = self._sampler(x)
+
+        @custom_gradient.wrap
+        def rectified_and_dropped(x):
+            y = tf.nn.relu(x) * sample()
+
+            def gradient(upstream):
+                return tf.where(y > 0, upstream * tf.constant(scale(self.rate), x.dtype), 0)
+
+            return y, gradient
+
+        return rectified_and_dropped(x)
+
+    def _sampler(self, x):
+        """Return a function that returns the factors of `x`, the same ones at each call."""
+        shape, seed = self._shape(x), seed_lib.per_replica(self.seed_generator)
+        return lambda: factors(sample_kept(shape, seed, self.rate), self.rate, x.dtype)
 
     def _shape(self, x):
         """Return the shape of the mask: the shape of `x`, with size 1 along shared axes.
@@ -78,8 +113,9 @@ class Dropout(PositionWise):
 def sample_kept(shape: Any, seed: tf.Tensor, rate: float) -> tf.Tensor:
     """Sample a mask of the elements that dropout keeps.
 
-    Sampling dominates the cost of dropout. To reduce this cost, the function splits each random
-    int64 into four int16 numbers.
+    Without XLA, sampling dominates the cost of dropout. To reduce this cost, the function splits
+    each random int64 into four int16 numbers. Under XLA, each element has a number of its own. See
+    `seed.hashed_indices`.
 
     Args:
         shape: list of ints and int32 scalars, or int32 tensor.
@@ -89,6 +125,9 @@ def sample_kept(shape: Any, seed: tf.Tensor, rate: float) -> tf.Tensor:
     Returns:
         bool tensor of the given shape, False where an element becomes zero.
     """
+    if private_api.is_compiled_by_xla():
+        least = _threshold(rate) * (2**32 // RESOLUTION)
+        return seed_lib.hashed_indices(shape, seed) >= tf.constant(least, tf.uint32)
     if isinstance(shape, list) and all(isinstance(size, int) for size in shape):
         count: Any = math.prod(shape)
         is_exact = count % 4 == 0

@@ -101,7 +101,8 @@ class SigmaMoE(renamed.RenamedAttributes, transition.FeedForward):
         gates = tf.one_hot(chosen, self.num_experts) * tf.sigmoid(best)[..., tf.newaxis]
         gates = tf.cast(tf.reduce_sum(gates, axis=-2), self.compute_dtype)  # [B, S, E]
         gates = tf.repeat(gates, self.filter_size // self.num_experts, axis=-1)
-        output = self._contracted(self.expand(x) * gates, padding_mask, training)
+        hidden = self.relu_dropout(self.expand(x) * gates, training=training)
+        output = self._contracted(hidden, padding_mask)
         router_probability = transition.zero_at_padding(tf.nn.softmax(scores), padding_mask)
         return MixtureOutput(
             output, tf.reduce_sum(router_probability, axis=1) if training else None

@@ -30,8 +30,8 @@ class SwiGLU(transition.FeedForward):
         self.expand = self._dense(inner, "expand", size, use_bias=False)
         self.contract = self._dense(self.hidden_size, "contract", inner, use_bias=False)
 
-    def _expanded(self, x):
-        return tf.nn.silu(self.gate(x)) * self.expand(x)
+    def _hidden(self, x, training):
+        return self.relu_dropout(tf.nn.silu(self.gate(x)) * self.expand(x), training=training)
 
 
 @parts.transitions.register("swiglu")

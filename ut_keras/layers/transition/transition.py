@@ -11,6 +11,7 @@ from ut_keras.hparam_schema import TransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dense, dropout, from_hparams
 from ut_keras.layers.basic.signature import Shape
+from ut_keras.ops import private_api
 
 
 class Transition(dense.WithKernels):
@@ -105,16 +106,18 @@ class FeedForward(Transition):
         self.contract = self._dense(self.hidden_size, "conv2", self.filter_size)
 
     def _transform(self, x, padding_mask, cache, training):
-        return self._contracted(self._expanded(x), padding_mask, training)
+        return self._contracted(self._hidden(x, training), padding_mask)
 
-    def _contracted(self, expanded, padding_mask, training):
+    def _hidden(self, x, training):
+        """Apply the first layer, the activation and dropout, [B, S, D] -> [B, S, F]."""
+        if training and private_api.is_compiled_by_xla():
+            return self.relu_dropout.after_relu(self.expand.without_activation(x))
+        return self.relu_dropout(self.expand(x), training=training)
+
+    def _contracted(self, hidden, padding_mask):
         """Apply the second layer, [B, S, F] -> [B, S, D]."""
-        y = self.contract(self.relu_dropout(expanded, training=training))
+        y = self.contract(hidden)
         return zero_at_padding(y, padding_mask) if self.zero_at_padding else y
-
-    def _expanded(self, x):
-        """Apply the first layer, [B, S, D] -> [B, S, F]."""
-        return self.expand(x)
 
 
 def make(
