@@ -1,4 +1,5 @@
 import functools
+import re
 
 import keras
 import numpy as np
@@ -320,6 +321,63 @@ def test_layer_without_weights_equals_layer_with_weights(arguments, length, monk
 
     assert layer(x, return_weights=False).weights is None
     _assert_close(found(x), expected, 1e-5)
+
+
+def _gradients_under_xla(function, *inputs):
+    run = tf.function(lambda *x: _with_gradients(function, *x), autograph=False, jit_compile=True)
+    return run(*inputs)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [XLA_MASKS[0], *(pytest.param(x, marks=pytest.mark.slow) for x in MASKS if x != XLA_MASKS[0])],
+)
+def test_weights_are_computed_again_under_xla(name):
+    """The gradient of the dense form equals TensorFlow's gradient, also without any key."""
+    keys, mask = _masks()[name]
+    inputs = [tf.cast(x, tf.float32) for x in _inputs(keys)]
+    found = _gradients_under_xla(lambda *x: block_attention.attend_densely(*x, mask), *inputs)
+    _assert_close(found, _with_gradients(lambda *x: _dense(*x, mask), *inputs), 1e-5)
+
+
+def test_dropout_is_sampled_again_under_xla(monkeypatch):
+    """The gradient uses the mask of the forward pass."""
+    inputs = [tf.cast(x, tf.float32) for x in _inputs(S)]
+    settings = attention_tiles.WeightsDropout(0.4, tf.constant([7, 1]), (1,))
+
+    def kept():
+        return dropout_lib.factors(
+            dropout_lib.sample_kept([B, 1, T, S], settings.seed, 0.4), 0.4, "float32"
+        )
+
+    factors = tf.function(kept, autograph=False, jit_compile=True)()
+    assert 0.3 < np.mean(factors == 0) < 0.5
+    found = _gradients_under_xla(
+        lambda *x: block_attention.attend_densely(*x, None, settings), *inputs
+    )
+    _assert_close(found, _with_gradients(lambda *x: _dense(*x, None, factors), *inputs), 1e-5)
+
+
+def test_update_stores_no_weights_under_xla():
+    """The loop over steps stores no attention weights, and no factors of dropout.
+
+    Each step stores the hidden tensor of the transition twice: once for the gradient of the ReLU
+    and dropout, once for that of the product. XLA for GPUs keeps only one of them.
+    """
+    rates = ("layer_prepostprocess_dropout", "attention_dropout", "relu_dropout")
+    model = _model("encoder_decoder", ",".join(f"{name}=0.1" for name in rates))
+    features = _features(model)
+    step = tf.function(_step(model), autograph=False, jit_compile=True)
+    program = step.experimental_get_compiler_ir(features)(stage="hlo")
+    batch, length = features["targets"].shape
+    steps, heads, width = model.hparams.num_rec_steps, 2, model.hparams.filter_size
+    assert f"[{batch},{heads},{length},{length}]" in program
+    assert f"[{steps},{batch},{heads},{length},{length}]" not in program
+    loops = re.findall(r"= \((.*)\) while\(", program)
+    assert len(loops) == 4
+    for loop in loops:
+        assert loop.count(f"[{steps},{batch},{length},{width}]") == 2
+        assert f"[{steps},{batch * length},{width}]" not in loop
 
 
 def test_layer_uses_dense_form_where_weights_are_needed(monkeypatch):

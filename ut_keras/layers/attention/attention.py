@@ -18,7 +18,7 @@ from ut_keras.layers.basic import dense, from_hparams, renamed
 from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.layers.basic.layer import check_least
 from ut_keras.layers.basic.signature import Shape, Widths
-from ut_keras.ops import devices, litert
+from ut_keras.ops import devices, litert, private_api
 from ut_keras.ops import product as product_lib
 from ut_keras.ops import seed as seed_lib
 
@@ -325,7 +325,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         blocks: Any = True
         if self.block_size is None:
             blocks = block_attention.use_blocks(queries, keys, causal, self.max_length)
-        if blocks is False:
+        if blocks is False and not private_api.is_compiled_by_xla():
             mask = dense_mask(attention_mask)
             return self.attend(q, key_value, mask, None, training)[0]
         dropout = None
@@ -334,6 +334,8 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
             axes = self.dropout_broadcast_dims
             dropout = block_attention.WeightsDropout(self.dropout_rate, seed, axes)
         key, value = key_value
+        if blocks is False:
+            return block_attention.attend_densely(q, key, value, attention_mask, dropout)
         if blocks is True:
             return block_attention.attend(q, key, value, attention_mask, dropout, self.block_size)
         return block_attention.attend_by_length(q, key, value, attention_mask, dropout)

@@ -184,6 +184,37 @@ def _is_causal(mask):
     return isinstance(mask, AttentionMask) and mask.causal
 
 
+def attend_densely(
+    q: tf.Tensor,
+    key: tf.Tensor,
+    value: tf.Tensor,
+    mask: AttentionMask | tf.Tensor | None = None,
+    dropout: WeightsDropout | None = None,
+) -> tf.Tensor:
+    """Compute attention in the dense form, with a gradient that computes the weights again.
+
+    The forward pass keeps only q, key and value for the gradient. XLA combines exp and the
+    dropout with other operations, so this takes less time than to store and read the weights.
+
+    Arguments and returns: as for `attend`.
+    """
+
+    @custom_gradient.wrap
+    def function(q, key, value):
+        dense = _Dense(q, key, value, mask, dropout)
+
+        def gradient(upstream):
+            logits = dense.logits()
+            # XLA would store the result of `tf.nn.softmax`. It computes exp again for each use.
+            exps = tf.exp(logits - tf.reduce_max(logits, axis=-1, keepdims=True))
+            weights = exps / tf.reduce_sum(exps, axis=-1, keepdims=True)
+            return dense.backward(weights, dense.kept(weights), upstream)
+
+        return dense.forward()[0], gradient
+
+    return function(q, key, value)
+
+
 class _Dense:
     """The dense form of attention, with its gradient."""
 
@@ -200,18 +231,26 @@ class _Dense:
         Both branches of `attend_by_length` must return the same number of tensors. The empty tensor
         takes the place of the normalizers, which only the branch with blocks computes.
         """
+        weights = tf.nn.softmax(self.logits())
+        kept = self.kept(weights)
+        output = product(self._dropped(weights, kept), self.value)
+        return output, _empty(attention_tiles.sum_dtype(self.q.dtype)), weights, kept
+
+    def logits(self):
+        """Return the masked logits, float32 [B, H, T, S]."""
         logits = tf.cast(product(self.q, self.key, transpose=True), tf.float32)
         if self.mask is not None:
             logits = tf.where(self.mask, logits, attention_mask.MASKED_LOGIT)
-        weights = tf.nn.softmax(logits)
-        kept = _empty(tf.bool)
-        if self.dropout is not None:
-            is_known = weights.shape.num_elements() is not None
-            sizes = weights.shape.as_list() if is_known else tf.unstack(tf.shape(weights))
-            shape = [1 if axis in self.dropout.axes else size for axis, size in enumerate(sizes)]
-            kept = dropout_lib.sample_kept(shape, self.dropout.seed, self.dropout.rate)
-        output = product(self._dropped(weights, kept), self.value)
-        return output, _empty(attention_tiles.sum_dtype(self.q.dtype)), weights, kept
+        return logits
+
+    def kept(self, weights):
+        """Return the mask of the weights that dropout keeps. Empty without dropout."""
+        if self.dropout is None:
+            return _empty(tf.bool)
+        is_known = weights.shape.num_elements() is not None
+        sizes = weights.shape.as_list() if is_known else tf.unstack(tf.shape(weights))
+        shape = [1 if axis in self.dropout.axes else size for axis, size in enumerate(sizes)]
+        return dropout_lib.sample_kept(shape, self.dropout.seed, self.dropout.rate)
 
     def _dropped(self, weights, kept):
         weights = tf.cast(weights, self.q.dtype)
