@@ -54,6 +54,25 @@ def test_bfloat16_logits_are_scored_in_float32():
     np.testing.assert_allclose(term.numerator, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_xla_gives_the_same_loss_and_gradient(smoothing, dtype):
+    logits = tf.cast(3 * layer_checks.normal(B, T, V), dtype)
+    weights = layer_checks.normal(B, T) + 3
+
+    def run():
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            term = losses.cross_entropy(logits, tf.constant(TARGETS), smoothing, weights)
+        gradient = tape.gradient(term.numerator, logits)
+        return term.numerator, tf.cast(gradient, tf.float32)
+
+    loss, gradient = tf.function(run, autograph=False, jit_compile=True)()
+    np.testing.assert_allclose(loss, run()[0], rtol=1e-5)
+    tolerance = 1e-5 if dtype == "float32" else 2**-8
+    np.testing.assert_allclose(gradient, run()[1], rtol=tolerance, atol=1e-6)
+
+
 def test_padding_has_no_weight():
     logits = layer_checks.normal(B, T, V)
     changed = np.where((TARGETS != 0)[..., None], logits, 100 * logits)

@@ -21,7 +21,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.metrics import weights as weights_lib
-from ut_keras.ops import custom_gradient, log_softmax, maximum
+from ut_keras.ops import custom_gradient, log_softmax, maximum, private_api
 from ut_keras.ops.loss_term import LossTerm
 
 
@@ -87,13 +87,12 @@ def cross_entropy(
 
     References: T2T `common_layers.padded_cross_entropy`, `smoothing_cross_entropy`.
     """
-    logits = tf.cast(logits, tf.float32)
     losses = _smoothed_cross_entropy(logits, targets, label_smoothing)
     return LossTerm(tf.reduce_sum(losses * weights), tf.reduce_sum(weights))
 
 
 def _smoothed_cross_entropy(logits, targets, label_smoothing):
-    """Return the losses [...] of logits [..., V].
+    """Return the losses, float32 [...], of logits [..., V].
 
     The function implements the gradient explicitly, with a single computation over [..., V]:
 
@@ -103,25 +102,59 @@ def _smoothed_cross_entropy(logits, targets, label_smoothing):
     spread = label_smoothing * size / (size - 1)
     entropy = _entropy(label_smoothing, size) if label_smoothing else 0.0
     flat_targets = tf.reshape(targets, [-1])
-    target_indices = tf.stack([tf.range(tf.size(flat_targets)), flat_targets], axis=1)
+    form = _losses_under_xla if private_api.is_compiled_by_xla() else _losses
 
     @custom_gradient.wrap
-    def losses_of(flat):
-        softmax = tf.nn.softmax(flat)
-        largest, share = tf.reduce_max(flat, -1), tf.reduce_max(softmax, -1)
-        of_targets = log_softmax.take(flat, flat_targets)
-        losses = log_softmax.normalizer(largest, share) - of_targets
-        if label_smoothing:
-            losses += spread * (of_targets - tf.reduce_mean(flat, axis=-1)) - entropy
-
-        def gradient(upstream):
-            gradient_of_others = softmax - spread / size if label_smoothing else softmax
-            gradients = upstream[:, tf.newaxis] * gradient_of_others
-            return tf.tensor_scatter_nd_add(gradients, target_indices, (spread - 1) * upstream)
-
-        return losses, gradient
+    def losses_of(flat_logits):
+        return form(flat_logits, flat_targets, spread, entropy)
 
     return tf.reshape(losses_of(tf.reshape(logits, [-1, size])), tf.shape(targets))
+
+
+def _losses(logits, targets, spread, entropy):
+    """Return (losses, gradient function) of logits [N, V] and targets [N]."""
+    exact, size = tf.cast(logits, tf.float32), logits.shape[-1]
+    softmax = tf.nn.softmax(exact)
+    largest, share = tf.reduce_max(exact, -1), tf.reduce_max(softmax, -1)
+    normalizer = log_softmax.normalizer(largest, share)
+
+    def gradient(upstream):
+        gradient_of_others = softmax - spread / size if spread else softmax
+        gradients = upstream[:, tf.newaxis] * gradient_of_others
+        indices = tf.stack([tf.range(tf.size(targets)), targets], axis=1)
+        gradients = tf.tensor_scatter_nd_add(gradients, indices, (spread - 1) * upstream)
+        return tf.cast(gradients, logits.dtype)
+
+    return _with_smoothing(exact, targets, normalizer, spread, entropy), gradient
+
+
+def _losses_under_xla(logits, targets, spread, entropy):
+    """Return the results of `_losses` from operations that XLA combines.
+
+    The function stores no other tensor [N, V] in float32. XLA computes such tensors again within
+    the operations that read them.
+    """
+    exact, size = tf.cast(logits, tf.float32), logits.shape[-1]
+    largest = tf.reduce_max(exact, axis=-1, keepdims=True)
+    total = tf.reduce_sum(tf.exp(exact - largest), axis=-1, keepdims=True)
+    normalizer = (largest + tf.math.log(total))[:, 0]
+
+    def gradient(upstream):
+        softmax = tf.exp(tf.cast(logits, tf.float32) - largest) / total
+        is_target = tf.range(size, dtype=targets.dtype) == targets[:, tf.newaxis]
+        gradients = softmax - spread / size + tf.where(is_target, spread - 1, 0.0)
+        return tf.cast(upstream[:, tf.newaxis] * gradients, logits.dtype)
+
+    return _with_smoothing(exact, targets, normalizer, spread, entropy), gradient
+
+
+def _with_smoothing(logits, targets, normalizer, spread, entropy):
+    """Return the losses from the logits, in float32, and their normalizers."""
+    of_targets = log_softmax.take(logits, targets)
+    losses = normalizer - of_targets
+    if spread:
+        losses += spread * (of_targets - tf.reduce_mean(logits, axis=-1)) - entropy
+    return losses
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")

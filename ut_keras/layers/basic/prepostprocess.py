@@ -43,7 +43,7 @@ class LayerNormalization(PositionWise):
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         scale, bias = _in_float32(self.scale), _in_float32(self.bias)
-        return tf.cast(_normalize(tf.cast(x, tf.float32), scale, bias, self.epsilon), x.dtype)
+        return _normalize(x, scale, bias, self.epsilon)
 
 
 def _normalize(x, scale, bias, epsilon):
@@ -53,24 +53,32 @@ def _normalize(x, scale, bias, epsilon):
 
     dx = (dz - mean(dz) - z mean(dz z)) / sqrt(variance + epsilon),   z = normalized x,
     dz = scale dy,   d scale = sum(dy z),   d bias = sum(dy)
+
+    Under XLA, the gradient computes z again, so a loop over recurrence steps need not store z.
     """
 
     @custom_gradient.wrap
     def normalize(x, scale, bias):
-        centered = x - tf.reduce_mean(x, axis=-1, keepdims=True)
+        exact = tf.cast(x, tf.float32)
+        mean = tf.reduce_mean(exact, axis=-1, keepdims=True)
+        centered = exact - mean
         variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
         inverse = tf.math.rsqrt(variance + epsilon)
-        z = centered * inverse
+        normalized = centered * inverse
+        recomputes = private_api.is_compiled_by_xla()
 
         def gradient(dy):
             rows = list(range(x.shape.rank - 1))
+            z = (tf.cast(x, tf.float32) - mean) * inverse if recomputes else normalized
+            dy = tf.cast(dy, tf.float32)
             dy_z = dy * z
             dz = dy * scale
             mean_dz_z = tf.reduce_mean(dz * z, axis=-1, keepdims=True)
             dx = (dz - tf.reduce_mean(dz, axis=-1, keepdims=True) - z * mean_dz_z) * inverse
+            dx = tf.cast(dx, x.dtype)
             return dx, tf.reduce_sum(dy_z, axis=rows), tf.reduce_sum(dy, axis=rows)
 
-        return z * scale + bias, gradient
+        return tf.cast(normalized * scale + bias, x.dtype), gradient
 
     return normalize(x, scale, bias)
 
