@@ -1,0 +1,285 @@
+"""Compile an update for an H200 without a GPU, and show its memory and its kernels.
+
+    pip install jax jax-cuda12-plugin jax-cuda12-pjrt nvidia-cuda-nvcc-cu12
+    python benchmarks/gpu_program.py --sizes=b
+    python benchmarks/gpu_program.py --sizes=b --with_before=old_checkout
+    python benchmarks/gpu_program.py --kernels=20       # also the kernels with the longest times
+
+TensorFlow translates the update of the trainer into XLA's instructions. The XLA of JAX compiles
+these instructions for a GPU that is only described to it. The models and sizes are those of
+`operations.py`, in bfloat16 with dropout 0.1. The columns are:
+
+- GiB: memory of the weights, the optimizer and the update, as planned by XLA;
+- kernels: kernels of one update;
+- GB: what these kernels read and write;
+- ms, estimated: the sum over the kernels of 1.5 µs and the larger of two times: bytes at 4 TB/s,
+  products at 650 TFLOP/s. This is no measurement. XLA here has no GPU on which it could try several
+  forms of a product, and TensorFlow may contain another version of XLA.
+"""
+
+import argparse
+import collections
+import json
+import math
+import os
+import re
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+from operations import MODELS, SIZES, STEPS, trace_for_gpu
+from worker import Worker, add_with_before, make_model
+
+_GPU = """
+gpu_device_info {
+  name: "NVIDIA H200" device_vendor: "NVIDIA Corporation" device_address_bits: 64
+  cuda_compute_capability { major: 9 feature_extension: ACCELERATED_FEATURES }
+  core_count: 132 fpus_per_core: 128 clock_rate_ghz: 1.98
+  threads_per_block_limit: 1024 threads_per_warp: 32 threads_per_core_limit: 2048
+  block_dim_limit_x: 2147483647 block_dim_limit_y: 65535 block_dim_limit_z: 65535
+  thread_dim_limit_x: 1024 thread_dim_limit_y: 1024 thread_dim_limit_z: 64
+  registers_per_core_limit: 65536 registers_per_block_limit: 65536
+  shared_memory_per_block: 49152 shared_memory_per_core: 233472
+  shared_memory_per_block_optin: 232448
+  memory_bandwidth: 4800000000000 l2_cache_size: 52428800 device_memory_size: 151397597184
+  driver_version: "12.9.0" runtime_version: "12.9.0" compile_time_toolkit_version: "12.9.0"
+  dnn_version: "9.10.0"
+}
+platform_name: "CUDA"
+dnn_version_info { major: 9 minor: 10 }
+runtime_version { major: 12 minor: 9 }
+device_description_str: "NVIDIA H200"
+"""
+_BYTES_PER_SECOND, _FLOP_PER_SECOND, _LAUNCH_SECONDS = 4.0e12, 650e12, 1.5e-6
+
+_WIDTHS = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s16": 2, "u16": 2}
+_WIDTHS |= {"f32": 4, "s32": 4, "u32": 4, "f64": 8, "s64": 8, "u64": 8}
+_SHAPE = re.compile(rf"({'|'.join(_WIDTHS)})\[([\d,]*)\]")
+_HEAD = re.compile(r"(ENTRY )?%?([\w.\-]+) \(.*\{$")
+_LINE = re.compile(r"\s+(?:ROOT )?%([\w.\-]+) = (\(.*?\)|\S+) ([\w\-]+)\((.*?)\)(.*)$")
+# Instructions that start no kernel.
+_FREE = {"parameter", "get-tuple-element", "tuple", "bitcast", "constant", "after-all"}
+
+Instruction = collections.namedtuple("Instruction", "name shape kind operands rest")
+Kernel = collections.namedtuple("Kernel", "seconds times bytes flop name source")
+
+
+def main(argv=None):
+    """Print one line for each size and version."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_with_before(parser)
+    parser.add_argument("--sizes", default="b", help="a, b or a,b")
+    parser.add_argument("--model", default=MODELS[0], choices=MODELS)
+    parser.add_argument("--kernels", type=int, default=0, help="number of kernels to show")
+    parser.add_argument("--serve", metavar="CHECKOUT", help=argparse.SUPPRESS)
+    args = parser.parse_args(argv)
+    if args.serve:
+        return serve(args)
+    checkouts = {"now": os.path.dirname(HERE)}
+    if args.with_before:
+        checkouts["before"] = os.path.abspath(args.with_before)
+    sizes = args.sizes.split(",")
+    if unknown := [size for size in sizes if size not in SIZES]:
+        parser.error(f"--sizes must be some of {', '.join(SIZES)}. Received: {unknown[0]!r}.")
+    for size in sizes:
+        results = {side: _measure(size, path, args.model) for side, path in checkouts.items()}
+        print("\n".join(table(f"{size}, {args.model}", results, args.kernels)), flush=True)
+    return 0
+
+
+def _measure(size, checkout, model):
+    """Return (GiB of memory, kernels) of the update of the ut_keras of one checkout."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "update.hlo")
+        options = [f"--model={model}", f"--serve={checkout}"]
+        worker = Worker([sys.executable, os.path.abspath(__file__), *options])
+        worker.request(json.dumps([size, path]))
+        worker.close()
+        memory, program = compile_for_gpu(path)
+    return memory, kernels_of(program)
+
+
+def table(title, results, shown=0):
+    """Return the lines of a table.
+
+    Args:
+        title: str.
+        results: dict from the name of a line to (GiB of memory, list of `Kernel`).
+        shown: int, the number of kernels to list below each line.
+    """
+    lines = [f"{title}:", f"{'':9}{'GiB':>7}{'kernels':>9}{'GB':>8}{'ms, estimated':>15}"]
+    for side, (memory, kernels) in results.items():
+        count = sum(kernel.times for kernel in kernels)
+        gigabytes = sum(kernel.times * kernel.bytes for kernel in kernels) / 1e9
+        milliseconds = 1e3 * sum(kernel.times * kernel.seconds for kernel in kernels)
+        lines.append(f"{side:9}{memory:7.2f}{count:9,}{gigabytes:8.1f}{milliseconds:15.1f}")
+        for kernel in sorted(kernels, key=lambda k: -k.times * k.seconds)[:shown]:
+            lines.append(
+                f"  {1e3 * kernel.times * kernel.seconds:.3f} ms, {kernel.times} x "
+                f"{kernel.bytes / 1e6:.1f} MB, {kernel.name}, {kernel.source}"
+            )
+    return lines
+
+
+def serve(args):
+    """Write the programs that are requested. A request is one line, [size, path]."""
+    sys.path.insert(0, args.serve)
+    trace_for_gpu()
+    for line in sys.stdin:
+        size, path = json.loads(line)
+        with open(path, "wb") as file:
+            file.write(program_of(args.model, SIZES[size]))
+        print("RESULT", "{}", flush=True)
+
+
+def program_of(name, size, steps=STEPS, dtype="bfloat16"):
+    """Return the update of a model as XLA's instructions, in their binary form."""
+    import tensorflow as tf
+
+    from ut_keras.training import train_step
+
+    model, optimizer, strategy = make_model(name, size, steps, dtype)
+    ids = tf.ones([size["batch"], size["length"]], tf.int32)
+    batch = ({"inputs": ids, "targets": ids}, ids)
+    step = train_step.make_train_step(model, optimizer, strategy, None, jit_compile=True)
+    return step.experimental_get_compiler_ir(batch)(stage="hlo_serialized")
+
+
+def compile_for_gpu(path):
+    """Compile a program. Return (GiB of memory, the program after XLA's passes)."""
+    # XLA cannot measure forms of a product without a GPU.
+    os.environ["XLA_FLAGS"] = "--xla_gpu_autotune_level=0"
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    from jax._src import compiler
+    from jax._src.interpreters import mlir
+    from jax._src.lib import _jax
+    from jax._src.lib.mlir import ir
+    from jax.experimental import topologies
+
+    gpu = topologies.get_topology_desc("", "cuda", target_config=_GPU, topology="1x1x1")
+    options = compiler.get_compile_options(num_replicas=1, num_partitions=1)
+    with mlir.make_ir_context(), open(path, "rb") as file:
+        module = ir.Module.parse(_jax.mlir.hlo_to_stablehlo(file.read()))
+        _remove_copies(module, ir)
+        devices = _jax.DeviceList(tuple(gpu.devices))
+        compiled = gpu.devices[0].client.compile(module, devices, options)
+    memory = compiled.get_compiled_memory_stats()
+    used = memory.argument_size_in_bytes + memory.temp_size_in_bytes
+    used += memory.output_size_in_bytes - memory.alias_size_in_bytes
+    return used / 2**30, compiled.hlo_modules()[0].to_string()
+
+
+def _remove_copies(module, ir):
+    """Remove the operations mhlo.copy, which JAX's compiler does not support."""
+    copies = []
+
+    def visit(operation):
+        if operation.name == "mhlo.copy":
+            copies.append(operation)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for operation in copies:
+        operation.results[0].replace_all_uses_with(operation.operands[0])
+        operation.erase()
+
+
+def kernels_of(program):
+    """Return a list with the kernels of a program.
+
+    Args:
+        program: str, XLA's text form of a program after all passes.
+    """
+    functions, entry = _functions(program)
+    kernels = []
+
+    def add(name, times):
+        shapes = {each.name: each.shape for each in functions[name]}
+        for each in functions[name]:
+            if each.kind == "while":
+                trips = re.search(r'known_trip_count":\{"n":"(\d+)"', each.rest)
+                body = re.search(r"body=%?([\w.\-]+)", each.rest)[1]
+                # The forward loops have no known number of iterations.
+                add(body, times * (int(trips[1]) if trips else STEPS))
+            elif each.kind == "call":
+                add(re.search(r"to_apply=%?([\w.\-]+)", each.rest)[1], times)
+            elif each.kind not in _FREE:
+                kernels.append(_kernel(each, times, shapes, functions))
+
+    add(entry, 1)
+    return kernels
+
+
+def _functions(program):
+    """Return ({name: instructions}, name of the first function) of a program."""
+    functions, entry, name = {}, "", ""
+    for line in program.splitlines():
+        if head := _HEAD.match(line):
+            name = head[2]
+            functions[name] = []
+            entry = name if head[1] else entry
+        elif name and (found := _LINE.match(line)):
+            functions[name].append(Instruction(*found.groups()))
+    return functions, entry
+
+
+def _kernel(instruction, times, shapes, functions):
+    called = re.search(r"calls=%?([\w.\-]+)", instruction.rest)
+    inner = functions.get(called[1], []) if called else []
+    moved = _written(instruction, inner)
+    for number, operand in enumerate(_names(instruction.operands)):
+        moved += _read(number, shapes.get(operand, ""), inner)
+    flop = sum(_flop(each, inner) for each in inner if each.kind == "dot")
+    seconds = max(moved / _BYTES_PER_SECOND, flop / _FLOP_PER_SECOND) + _LAUNCH_SECONDS
+    source = re.search(r'op_name="([^"]*)"', instruction.rest)
+    return Kernel(seconds, times, moved, flop, instruction.name, source[1] if source else "")
+
+
+def _written(instruction, inner):
+    """Return the bytes that an instruction writes. An update of a slice writes only the slice."""
+    written = _size(instruction.shape)
+    shapes = {each.name: each.shape for each in inner}
+    for each in inner:
+        if each.kind == "dynamic-update-slice":
+            written -= _size(each.shape) - _size(shapes[_names(each.operands)[1]])
+    return max(written, 0)
+
+
+def _read(number, shape, inner):
+    """Return the bytes that a kernel reads of an operand, which may be only a slice."""
+    name = next((x.name for x in inner if (x.kind, x.operands) == ("parameter", str(number))), None)
+    users = [each for each in inner if name in _names(each.operands)]
+    first = all(_names(each.operands)[0] == name for each in users)
+    if users and first and all(each.kind in ("dynamic-slice", "slice", "gather") for each in users):
+        return sum(_size(each.shape) for each in users)
+    if users and first and all(each.kind == "dynamic-update-slice" for each in users):
+        return 0
+    return _size(shape)
+
+
+def _flop(dot, inner):
+    shapes = {each.name: each.shape for each in inner}
+    left = _sizes(_SHAPE.search(shapes[_names(dot.operands)[0]])[2])
+    axes = re.search(r"lhs_contracting_dims=\{([\d,]*)\}", dot.rest)[1]
+    contracted = math.prod(left[axis] for axis in _sizes(axes))
+    return 2 * math.prod(_sizes(_SHAPE.search(dot.shape)[2])) * contracted
+
+
+def _names(operands):
+    return re.findall(r"%([\w.\-]+)", operands)
+
+
+def _size(shape):
+    """Return the bytes of a shape such as "(f32[2,3]{1,0}, pred[])"."""
+    return sum(math.prod(_sizes(sizes)) * _WIDTHS[kind] for kind, sizes in _SHAPE.findall(shape))
+
+
+def _sizes(text):
+    return [int(size) for size in text.split(",") if size]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""benchmarks/gpu_program.py counts the kernels of a program for a GPU."""
+
+import pytest
+
+_PROGRAM = """
+%added (a: f32[4,8], b: f32[2,4,8]) -> f32[4,8] {
+  %a = f32[4,8]{1,0} parameter(0)
+  %b = f32[2,4,8]{2,1,0} parameter(1)
+  %i = s32[] constant(0)
+  %slice = f32[1,4,8]{2,1,0} dynamic-slice(%b, %i, %i, %i), dynamic_slice_sizes={1,4,8}
+  %row = f32[4,8]{1,0} bitcast(%slice)
+  ROOT %sum = f32[4,8]{1,0} add(%a, %row)
+}
+
+%product (x: bf16[4,8], y: bf16[8,16]) -> bf16[4,16] {
+  %x = bf16[4,8]{1,0} parameter(0)
+  %y = bf16[8,16]{1,0} parameter(1)
+  ROOT %dot = bf16[4,16]{1,0} dot(%x, %y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+
+%body (state: (f32[4,8], f32[2,4,8])) -> (f32[4,8], f32[2,4,8]) {
+  %state = (f32[4,8]{1,0}, f32[2,4,8]{2,1,0}) parameter(0)
+  %first = f32[4,8]{1,0} get-tuple-element(%state), index=0
+  %second = f32[2,4,8]{2,1,0} get-tuple-element(%state), index=1
+  %fusion.1 = f32[4,8]{1,0} fusion(%first, %second), kind=kLoop, calls=%added
+  ROOT %both = (f32[4,8]{1,0}, f32[2,4,8]{2,1,0}) tuple(%fusion.1, %second)
+}
+
+ENTRY %main (p: f32[4,8], q: f32[2,4,8], x: bf16[4,8], y: bf16[8,16]) -> bf16[4,16] {
+  %p = f32[4,8]{1,0} parameter(0)
+  %q = f32[2,4,8]{2,1,0} parameter(1)
+  %x = bf16[4,8]{1,0} parameter(2)
+  %y = bf16[8,16]{1,0} parameter(3)
+  %start = (f32[4,8]{1,0}, f32[2,4,8]{2,1,0}) tuple(%p, %q)
+  %loop = (f32[4,8]{1,0}, f32[2,4,8]{2,1,0}) while(%start), condition=%c, body=%body, \
+backend_config={"known_trip_count":{"n":"5"}}
+  ROOT %fusion.2 = bf16[4,16]{1,0} fusion(%x, %y), kind=kCustom, calls=%product, \
+metadata={op_name="dense/MatMul"}
+}
+"""
+
+
+@pytest.fixture
+def command(benchmark_module):
+    return benchmark_module("gpu_program")
+
+
+def test_kernels_have_their_bytes_and_products(command):
+    in_loop, product = command.kernels_of(_PROGRAM)
+    # The loop reads one of the two slices. The tensors [4, 8] have 128 bytes.
+    assert (in_loop.name, in_loop.times, in_loop.bytes, in_loop.flop) == ("fusion.1", 5, 384, 0)
+    assert (product.times, product.flop, product.source) == (1, 2 * 4 * 16 * 8, "dense/MatMul")
+    assert product.bytes == 2 * (4 * 8 + 8 * 16 + 4 * 16)
+
+
+def test_table_has_one_line_per_version(command):
+    lines = command.table("b", {"now": (4.5, command.kernels_of(_PROGRAM))}, shown=1)
+    assert lines[2].split()[:3] == ["now", "4.50", "6"]
+    assert len(lines) == 4 and "5 x 0.0 MB, fusion.1" in lines[3]
+
+
+def test_sizes_are_checked(command, capsys):
+    with pytest.raises(SystemExit):
+        command.main(["--sizes=d"])
+    assert "Received: 'd'." in capsys.readouterr().err
