@@ -102,7 +102,7 @@ def _smoothed_cross_entropy(logits, targets, label_smoothing):
     spread = label_smoothing * size / (size - 1)
     entropy = _entropy(label_smoothing, size) if label_smoothing else 0.0
     flat_targets = tf.reshape(targets, [-1])
-    form = _losses_under_xla if private_api.is_compiled_by_xla() else _losses
+    form = _losses_under_xla if private_api.is_compiled_by_xla() else _losses_without_xla
 
     @custom_gradient.wrap
     def losses_of(flat_logits):
@@ -111,7 +111,7 @@ def _smoothed_cross_entropy(logits, targets, label_smoothing):
     return tf.reshape(losses_of(tf.reshape(logits, [-1, size])), tf.shape(targets))
 
 
-def _losses(logits, targets, spread, entropy):
+def _losses_without_xla(logits, targets, spread, entropy):
     """Return (losses, gradient function) of logits [N, V] and targets [N]."""
     exact, size = tf.cast(logits, tf.float32), logits.shape[-1]
     softmax = tf.nn.softmax(exact)
@@ -129,7 +129,7 @@ def _losses(logits, targets, spread, entropy):
 
 
 def _losses_under_xla(logits, targets, spread, entropy):
-    """Return the results of `_losses` from operations that XLA combines.
+    """Return the results of `_losses_without_xla` from operations that XLA combines.
 
     The function stores no other tensor [N, V] in float32. XLA computes such tensors again within
     the operations that read them.
