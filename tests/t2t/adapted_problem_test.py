@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 from absl import flags
 
+import ut_keras
 from ut_keras import hparams, models, problems
 from ut_keras.bin import datagen
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 from ut_keras.files import path_lock, whole_file
-from ut_keras.inference import feature_record
+from ut_keras.inference import feature_record, saved_run
 from ut_keras.text import text_encoder
 
 _T2T_DATA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "testdata", "t2t", "data_dir")
@@ -116,6 +117,30 @@ class MyClasses(text_problems.Text2ClassProblem, Base):
         prefix = one.text_prefix("inputs")
         texts = _texts(make, one, "train")
         assert {text.startswith("in ") for text in texts} == {prefix == "in "}
+
+
+def test_missing_prefix_is_logged(make, tmp_path, caplog):
+    """`ut_keras.load` does not need the package, so the run contains the prefixes."""
+    problem = make(
+        """
+@registry.register_problem
+class Mine(Base):
+    inputs_prefix = "in "
+    vocab_type = text_problems.VocabType.CHARACTER
+"""
+    )
+    hp = hparams.get("transformer_tiny", "hidden_size=8,filter_size=8,num_heads=2")
+    model = models.get("transformer", hp, problem, make.data_dir)
+    saved_run.SavedRun.of(model, problem, make.data_dir).save(tmp_path / "saved")
+    feature_record.save(str(tmp_path), feature_record.from_problem(problem, make.data_dir))
+    assert feature_record.load(str(tmp_path)).prefixes == {"inputs": "in "}
+    run = ut_keras.load(tmp_path / "saved")
+    run.translate(["in a", ""], beam_size=1, decode_length=1)
+    assert "Data generation added" not in caplog.text
+    for _ in range(2):
+        run.translate(["in a", "a", "an"], beam_size=1, decode_length=1)
+    (note,) = (message for message in caplog.messages if "Data generation added" in message)
+    assert "'in '" in note and "2 texts do not begin with it" in note
 
 
 def test_classes_have_labels(make, capsys):

@@ -79,7 +79,7 @@ def _export(args, run, search, values, directory):
             elif args.format == "safetensors":
                 from ut_keras.inference import portable
 
-                portable.save(directory, model, run.encoders)
+                portable.save(directory, model, run.encoders, run.prefixes)
             elif args.format == "ctranslate2":
                 export.export_ctranslate2(model, run.encoders, directory, args.export_quantize)
             else:
@@ -148,7 +148,8 @@ def _write_fixed(args, run, model, directory, length, search):
     from ut_keras import export
 
     with whole_file.writing_folder(directory) as written:
-        record = feature_record.FeatureRecord(run.specs, run.encoders, model.target_space_id)
+        space = model.target_space_id
+        record = feature_record.FeatureRecord(run.specs, run.encoders, space, run.prefixes)
         feature_record.save(written, record)
         path = os.path.join(written, _MODEL_FILES[args.format])
         if args.format == "litert":

@@ -51,7 +51,7 @@ def main(args: command.Args) -> None:
     model, checkpoint = run.load_model()
     print(f"Weights: {checkpoint}", flush=True)
     try:
-        saved = saved_run.SavedRun(model, run.encoders)
+        saved = saved_run.SavedRun(model, run.encoders, run.prefixes)
     except ValueError as error:  # an encoder of the user's package may have no TensorFlow version
         raise UsageError(f"{run.problem.name} cannot be visualized: {error}") from error
     seen = saved.observe(args.input, steps=args.steps)

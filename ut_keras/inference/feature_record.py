@@ -12,7 +12,8 @@
 
 The vocabularies are in the same folder, in T2T's format, so a run can be used without its problem
 and data. "sha256" is the digest of the vocabulary's entries in their order. Runs of older versions
-have no "sha256".
+have no "sha256". If data generation adds a prefix to each text of a feature, the feature also has
+the entry "text_prefix".
 """
 
 import functools
@@ -53,13 +54,16 @@ class FeatureRecord(NamedTuple):
     specs: dict  # feature name -> `FeatureSpec`
     encoders: dict  # feature name -> `TextEncoder`, or None if the encoder cannot be stored
     target_space_id: int = 0  # T2T's id of the kind of target text
+    # Feature name -> the prefix that data generation adds to each text; other features have none.
+    prefixes: Mapping[str, str] = {}
 
 
 def from_problem(problem: Any, data_dir: str | None) -> FeatureRecord:
     """Return the `FeatureRecord` of a `Problem` whose vocabulary is in `data_dir`."""
     specs, encoders = problem.feature_specs(data_dir), problem.feature_encoders(data_dir)
     encoders = {name: encoders.get(name) for name in specs}
-    return FeatureRecord(specs, encoders, problem.target_space_id)
+    prefixes = {name: prefix for name in specs if (prefix := problem.text_prefix(name))}
+    return FeatureRecord(specs, encoders, problem.target_space_id, prefixes)
 
 
 def save(directory: str, record: FeatureRecord) -> None:
@@ -81,6 +85,8 @@ def store(directory: str, record: FeatureRecord) -> dict[str, Any]:
             "shape": list(spec.shape),
             "encoder": stored[id(encoder)],
         }
+        if name in record.prefixes:
+            features[name]["text_prefix"] = record.prefixes[name]
     return {"target_space_id": record.target_space_id, "features": features}
 
 
@@ -212,7 +218,12 @@ def _parse(content, path):
         space = content["target_space_id"]
         if expected := limits.why_no_int(space):
             raise DataError(f"target_space_id must be {expected}. Received: {space!r}.")
-        return FeatureRecord(specs, encoders, space)
+        prefixes = {
+            name: str(feature["text_prefix"])
+            for name, feature in features.items()
+            if "text_prefix" in feature
+        }
+        return FeatureRecord(specs, encoders, space, prefixes)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         reason = error if isinstance(error, DataError) else f"{type(error).__name__} {error}."
         raise DataError(f"{path} must be as ut-trainer writes it. Received: {reason}") from error

@@ -14,6 +14,7 @@ The weights have the names of the model's variables. Loading never runs code fro
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -36,7 +37,12 @@ def exists(directory: str) -> bool:
     return os.path.isfile(os.path.join(directory, CONFIG)) and not is_run
 
 
-def save(directory: str | os.PathLike[str], model: keras.Model, encoders: Any) -> None:
+def save(
+    directory: str | os.PathLike[str],
+    model: keras.Model,
+    encoders: Any,
+    prefixes: Mapping[str, str] | None = None,
+) -> None:
     """Write a model to a folder, see `SavedRun.save`. After an error, no folder is left."""
     from safetensors import numpy as safetensors
 
@@ -46,7 +52,8 @@ def save(directory: str | os.PathLike[str], model: keras.Model, encoders: Any) -
         raise DataError(f"directory must be new or empty. Received: {directory!r}.")
     models.check_name(model.name)
     finite.check_model(model)
-    record = feature_record.FeatureRecord(model.specs, encoders, model.target_space_id)
+    space = model.target_space_id
+    record = feature_record.FeatureRecord(model.specs, encoders, space, prefixes or {})
     with file_error.user_error_context(directory), whole_file.writing_folder(directory) as written:
         features = feature_record.store(written, record)
         if None in (feature["encoder"] for feature in features["features"].values()):
@@ -78,11 +85,11 @@ def missing(directory: str) -> list[str]:
     return [*weights, *feature_record.missing(config, directory)]
 
 
-def load(directory: str) -> tuple[keras.Model, dict[str, Any]]:
+def load(directory: str) -> tuple[keras.Model, dict[str, Any], Mapping[str, str]]:
     """Load a model from a folder that `save` wrote.
 
     Returns:
-        (model, dict from feature name to `TextEncoder`).
+        (model, dict from feature name to `TextEncoder`, dict from feature name to its prefix).
 
     Raises:
         DataError: if a file is missing, is incomplete or was not written by ut_keras, or if a
@@ -111,7 +118,8 @@ def load(directory: str) -> tuple[keras.Model, dict[str, Any]]:
     hp = hparam_schema.from_dict(values)
     model = models.from_specs(str(name), hp, features.specs, features.target_space_id)
     _assign(checkpoint.model_variables(model), weights)
-    return (model.with_steps(steps) if steps else model), features.encoders
+    model = model.with_steps(steps) if steps else model
+    return model, features.encoders, features.prefixes
 
 
 def _assign(variables, path):

@@ -45,6 +45,7 @@ class Run:
     specs: dict  # feature name -> `FeatureSpec`
     encoders: dict  # feature name -> `TextEncoder`
     target_space_id: int
+    prefixes: Mapping[str, str]  # feature name -> the prefix of its texts in training
 
     @property
     def is_language_model(self) -> bool:

@@ -83,7 +83,7 @@ def load(
         return SavedRun(*portable.load(directory))
     run = run_directory.read(directory, checkpoint_path, problem, data_dir)
     model, _ = run.load_model()
-    return SavedRun(model, run.encoders)
+    return SavedRun(model, run.encoders, run.prefixes)
 
 
 class SavedRun:
@@ -92,9 +92,17 @@ class SavedRun:
     Args:
         model: a model such as a `Transformer`.
         encoders: dict from feature name to `TextEncoder`.
+        prefixes: dict from feature name to the prefix that data generation added to its texts. If
+            a text lacks the prefix, a warning is logged. Optional.
     """
 
-    def __init__(self, model: keras.Model, encoders: Mapping[str, TextEncoder]) -> None:
+    def __init__(
+        self,
+        model: keras.Model,
+        encoders: Mapping[str, TextEncoder],
+        prefixes: Mapping[str, str] | None = None,
+    ) -> None:
+        self.prefixes = dict(prefixes or {})
         self._set(model, encoders)
 
     def _set(self, model, encoders):
@@ -102,7 +110,7 @@ class SavedRun:
         text_model.check_encoders(model, encoders)
         self._model, self._encoders = model, encoders
         self._predictor = predictor.Predictor(model)
-        self._noted_line_breaks = False  # the note appears once
+        self._logged: set[str] = set()  # the notes that appear once
         self._has_stories = (
             "inputs" in model.specs and model.specs["inputs"].modality == "sentences"
         )
@@ -177,11 +185,11 @@ class SavedRun:
                 f"problem must have the features of the model, {expected}. "
                 f"Received: {received}, of {problem.name}."
             )
-        return cls(model, features.encoders)
+        return cls(model, features.encoders, features.prefixes)
 
     def __reduce__(self) -> tuple:
         """Return the data for pickle: the encoders, and the model with weights but no traces."""
-        return SavedRun, (self.model, self.encoders)
+        return SavedRun, (self.model, self.encoders, self.prefixes)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write config.json, model.safetensors and vocabularies for `ut_keras.load`.
@@ -192,7 +200,7 @@ class SavedRun:
         Raises:
             DataError: if the folder is not empty, or an encoder is not a class of ut_keras.
         """
-        portable.save(directory, self.model, self.encoders)
+        portable.save(directory, self.model, self.encoders, self.prefixes)
 
     def push(self, address: str, private: bool | None = None, card: str = "") -> str:
         """Upload the files that `save` writes to the Hugging Face hub, see `hub.push`."""
@@ -235,7 +243,7 @@ class SavedRun:
         sources, targets = text_rows.pairs(pairs, source, target)
         encoder, is_class = self.encoders["targets"], self._predictor.classifies
         if not is_class:
-            self._note_line_breaks(targets, encoder)
+            self._note_texts("targets", targets)
         ids = [encoder.encode(text) for text in targets]
         ids = tf.ragged.constant([i if is_class else [*i, EOS] for i in ids], tf.int32)
         found = tf.data.Dataset.from_tensor_slices((self._sources(sources), ids))
@@ -448,22 +456,30 @@ class SavedRun:
         """Return a list with the ids of each text, [S] or [sentences, words]."""
         texts = text_rows.texts(texts)
         if self._predictor.is_language_model:
-            self._note_line_breaks(texts, self.encoders["targets"])
+            self._note_texts("targets", texts)
             rows = (self.encoders["targets"].encode(text) for text in texts)
             return [[i for i in row if i != PAD] for row in rows]  # a text may contain "<pad>"
         if self._has_stories:
             self._check_stories(texts)
             return [self._text_model.ids(tf.constant([text]))[0].numpy() for text in texts]
-        self._note_line_breaks(texts, self.encoders["inputs"])
+        self._note_texts("inputs", texts)
         return [[*self.encoders["inputs"].encode(text), EOS] for text in texts]
 
-    def _note_line_breaks(self, texts, encoder):
-        """Log once that texts end with a line break, if this changes their ids."""
-        if self._noted_line_breaks:
-            return
-        if note := text_lines.line_break_note(texts, encoder.encode):
-            self._noted_line_breaks = True
-            _LOG.warning(note)
+    def _note_texts(self, feature, texts):
+        """Log a note if texts lack the prefix of training or end with line breaks.
+
+        Each kind of note appears once.
+        """
+        notes = {
+            "line breaks": text_lines.line_break_note(texts, self.encoders[feature].encode),
+            f"prefix of {feature}": text_lines.missing_prefix_note(
+                texts, feature, self.prefixes.get(feature, "")
+            ),
+        }
+        for kind, note in notes.items():
+            if note and kind not in self._logged:
+                self._logged.add(kind)
+                _LOG.warning(note)
 
     def _sources(self, texts):
         """Return sources as a `RaggedTensor` of ids [B, (S)]; return stories as strings [B]."""

@@ -139,6 +139,24 @@ def line_break_note(texts: Iterable[str], encode: Callable[[str], Sequence[int]]
     )
 
 
+def missing_prefix_note(texts: Iterable[str], feature: str, prefix: str) -> str:
+    """Return a note on texts that lack the prefix of training, or "".
+
+    Args:
+        texts: iterable of str.
+        feature: str, "inputs" or "targets".
+        prefix: str. Every text begins with the prefix "".
+    """
+    lacking = sum(bool(text.strip()) and not text.startswith(prefix) for text in texts)
+    if not lacking:
+        return ""
+    what = "text does" if lacking == 1 else "texts do"
+    return (
+        f"Data generation added {prefix!r} to each text of the {feature}. {lacking:,} {what} not "
+        "begin with it. As in T2T, the prefix is not added to other texts."
+    )
+
+
 def segment_note(lines: Iterable[str], title: str) -> str:
     """Return a note on lines that are segments of an SGM file with their tags, or "".
 
