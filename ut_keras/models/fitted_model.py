@@ -4,9 +4,7 @@ import contextlib
 import functools
 import inspect
 import logging
-import operator
 import warnings
-import weakref
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -17,7 +15,7 @@ import tensorflow as tf
 from ut_keras import optimizers
 from ut_keras.metrics import losses
 from ut_keras.metrics import weights as weights_lib
-from ut_keras.models import array_checks, auto_xla, compiled_model, end_of_data
+from ut_keras.models import array_checks, auto_xla, compiled_model, end_of_data, traced_update
 from ut_keras.models import losses as model_losses
 from ut_keras.ops import int32, private_api
 from ut_keras.ops.loss_term import LossTerm
@@ -47,9 +45,6 @@ class FittedModel(compiled_model.CompiledModel):
     input_features: Any  # list with the names of the features that the model reads
     trains_by_steps: Any = False  # True if the loss uses the states of several steps
     num_segments: Any = 1  # the number of updates for each batch
-    # Weak references to the learning rates or schedules in `train_function`, one per optimizer.
-    _traced_rates: Any = None
-    _traced_variables: Any = None  # list of the ids of the variables that `train_function` trains
     _tries_xla = False  # whether `jit_compile="auto"` compiles `train_function` with XLA
     _class_weights = None  # float32 [V], the weight of each id while `fit` runs with class_weight
 
@@ -203,8 +198,7 @@ class FittedModel(compiled_model.CompiledModel):
         if is_built and not self.optimizer.built:
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
-        self._forget_schedule()
-        self._forget_trainable_variables()
+        traced_update.forget_if_outdated(self)
         is_made = self.train_function is not None and not force
         if self._splits_update and not is_made and (reason := auto_xla.why_not_split(self)):
             raise ValueError(
@@ -245,34 +239,6 @@ class FittedModel(compiled_model.CompiledModel):
                 del self.__dict__["train_step"]
             else:
                 self.__dict__["train_step"] = own
-
-    def _forget_schedule(self):
-        """Remove the train function if the user has assigned another learning rate or schedule.
-
-        TensorFlow has traced the schedule as operations of the train function. Without this method,
-        an update would therefore ignore a schedule that the user assigns to
-        `optimizer.learning_rate` later.
-        """
-        rates = [private_api.rate_or_schedule(part) for part in parts(self.optimizer)]
-        if self._traced_rates is not None:
-            traced = [reference() for reference in self._traced_rates]
-            if len(rates) != len(traced) or any(map(operator.is_not, rates, traced)):
-                self.train_function = None
-        # This assignment bypasses `__setattr__`, so Keras does not track the list.
-        self.__dict__["_traced_rates"] = [weakref.ref(rate) for rate in rates]
-
-    def _forget_trainable_variables(self):
-        """Remove the train function if the user has frozen or unfrozen layers.
-
-        TensorFlow has traced the updates of certain variables. Without this method, `fit` would
-        train a layer that is frozen now, and would not train a layer that is no longer frozen. For
-        a layer that was frozen when the optimizer was built, the optimizer raises an error.
-        """
-        variables = [id(variable) for variable in self.trainable_variables]
-        if self._traced_variables not in (None, variables):
-            self.train_function = None
-        # This assignment bypasses `__setattr__`, so Keras does not track the list.
-        self.__dict__["_traced_variables"] = variables
 
     def _without_xla(self):
         """Return a new train function that XLA does not compile."""
