@@ -234,6 +234,21 @@ def test_new_model_of_a_run_is_used(name):
     assert run.encoders is encoders
 
 
+@pytest.mark.parametrize("name", ["encoder_symbols", "encoder_classes"])
+def test_replaced_layer_of_a_run_is_used(name):
+    model, encoders = export_models.build(name)
+    copies = [keras.models.clone_model(model) for _ in range(3)]
+    for seed, each in zip((1, 1, 2), copies, strict=True):
+        export_models.randomize(each, seed)
+    of_copy, right, other = copies
+    texts = ["1 2 3", "9 0 7"]
+    run, expected = (saved_run.SavedRun(each, encoders) for each in (of_copy, right))
+    write = "class_scores" if name == "encoder_classes" else "generate"
+    before = getattr(run, write)(texts)
+    of_copy.encoder = right.encoder = other.encoder
+    assert getattr(run, write)(texts) == getattr(expected, write)(texts) != before
+
+
 def test_one_text_gives_one_result(loaded):
     assert loaded.translate(TEXTS[0]) == loaded.translate(TEXTS[:1])[0]
     assert loaded.generate(TEXTS[0], beam_size=2) == loaded.generate(TEXTS[:1], beam_size=2)[0]

@@ -143,3 +143,31 @@ def test_inspect_rejects_features_that_do_not_fit(kind):
             model.inspect(features, num_steps=value)
     with pytest.raises(ValueError, match="num_steps must be .*Received: None"):
         model.with_steps(None)
+
+
+def test_replaced_layer_is_used_after_earlier_calls():
+    """Keras itself would still predict with the old layer, which is in the compiled function."""
+    features = examples.features("universal")
+    other = examples.make("universal")
+    for variable in other.encoder.trainable_variables:
+        variable.assign(-variable)
+
+    def results(model):
+        searched = model.generate(features, decode_length=3)
+        loss = model.evaluate(features, features["targets"], verbose=0, return_dict=True)["loss"]
+        predicted = model.predict(features, verbose=0)
+        return [predicted, model.score(features), searched.scores, loss]
+
+    model, expected = examples.make("universal"), examples.make("universal")
+    model.compile()
+    expected.compile()
+    expected.encoder = other.encoder
+    before = results(model)
+    model.encoder = other.encoder
+    for old, new, right in zip(before, results(model), results(expected), strict=True):
+        np.testing.assert_allclose(new, right, rtol=1e-5, atol=1e-5)
+        assert np.abs(np.subtract(old, right)).max() > 1e-3
+
+    model.num_steps = 2
+    for new, right in zip(results(model), results(expected.with_steps(2)), strict=True):
+        np.testing.assert_allclose(new, right, rtol=1e-5, atol=1e-5)

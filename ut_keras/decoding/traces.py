@@ -19,6 +19,11 @@ def of(model: DecodedModel) -> dict[Any, Callable[..., Any]]:
     return traces
 
 
+def forget(model: DecodedModel) -> None:
+    """Remove the compiled functions of a model, because its layers have changed."""
+    vars(model).pop(_NAME, None)
+
+
 @contextlib.contextmanager
 def fresh(model: DecodedModel) -> Iterator[None]:
     """Context in which a model has no compiled functions.

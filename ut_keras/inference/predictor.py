@@ -21,7 +21,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.decoding import batch_plan, parallel_batch, xla_search
+from ut_keras.decoding import batch_plan, parallel_batch, traces, xla_search
 from ut_keras.decoding.beam_search import Decoded
 from ut_keras.decoding.options import Options, from_keywords
 from ut_keras.ops import compiled, maximum
@@ -36,7 +36,6 @@ class Predictor:
 
     def __init__(self, model: keras.Model) -> None:
         self.model = model
-        self._compiled: dict = {}  # dict from (num_steps, exit_threshold) to a function
 
     # Properties of the model.
 
@@ -149,12 +148,12 @@ class Predictor:
         return [Decoded(*row) for row in zip(ids, scores, strict=True)]
 
     def _compiled_batch(self, options):
-        key = tuple(options.depth.values())
-        if key not in self._compiled:
+        functions, key = traces.of(self.model), ("predictor", *options.depth.values())
+        if key not in functions:
             # Ids of sentences have a third axis: the words of a sentence. Its size is fixed.
             ids = tf.TensorSpec([None, None, *self.model.specs["inputs"].shape[1:]], tf.int32)
-            self._compiled[key] = compiled.function(lambda ids: self.batch(ids, options), [ids])
-        return self._compiled[key]
+            functions[key] = compiled.function(lambda ids: self.batch(ids, options), [ids])
+        return functions[key]
 
     # One batch, eagerly or in a graph.
 

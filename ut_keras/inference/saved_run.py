@@ -25,7 +25,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.decoding import batch_plan
+from ut_keras.decoding import batch_plan, traces
 from ut_keras.decoding.options import Options, from_keywords
 from ut_keras.errors import DataError
 from ut_keras.files import file_error
@@ -114,8 +114,7 @@ class SavedRun:
         self._has_stories = (
             "inputs" in model.specs and model.specs["inputs"].modality == "sentences"
         )
-        for made in ("_text_model", "_classify"):
-            vars(self).pop(made, None)
+        vars(self).pop("_text_model", None)
 
     @property
     def model(self) -> Any:
@@ -146,14 +145,17 @@ class SavedRun:
         with tf.init_scope():  # the first use may be in the graph of a dataset
             return text_model.TextModel(self.model, self.encoders)
 
-    @functools.cached_property
+    @property
     def _classify(self):
         """The compiled function from sources to `DecodedTexts`."""
-        classify: Any = self._text_model.classify_ids
-        sources: Any = tf.RaggedTensorSpec([None, None], tf.int32)
-        if self._has_stories:
-            classify, sources = self._text_model.classify, tf.TensorSpec([None], tf.string)
-        return compiled.function(classify, [sources])
+        functions, key = traces.of(self.model), ("classify", self._text_model)
+        if key not in functions:
+            classify: Any = self._text_model.classify_ids
+            sources: Any = tf.RaggedTensorSpec([None, None], tf.int32)
+            if self._has_stories:
+                classify, sources = self._text_model.classify, tf.TensorSpec([None], tf.string)
+            functions[key] = compiled.function(classify, [sources])
+        return functions[key]
 
     @classmethod
     def of(cls, model: keras.Model, problem: Any, data_dir: str | None = None) -> "SavedRun":

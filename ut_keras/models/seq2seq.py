@@ -11,12 +11,14 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
+import keras
 import tensorflow as tf
 
 from ut_keras import hparam_schema
 from ut_keras.data.features import FeatureSpec
 from ut_keras.decoding import generate as generate_lib
 from ut_keras.decoding import score as score_lib
+from ut_keras.decoding import traces
 from ut_keras.decoding.beam_search import Decoded
 from ut_keras.decoding.options import Options, from_keywords
 from ut_keras.hparam_schema import BasicHParams
@@ -98,6 +100,17 @@ class Seq2Seq(keras_model.KerasModel):
         self._check_segments()
         self._build_all()
         self.check_steps(num_steps)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute, and remove the compiled functions if they contain its old value.
+
+        A user may replace a layer, for example by a layer of another model.
+        """
+        is_layer = isinstance(vars(self).get(name), keras.layers.Layer)
+        super().__setattr__(name, value)
+        if getattr(self, "built", False) and (is_layer or name == "num_steps"):
+            traces.forget(self)
+            self.train_function = self.test_function = self.predict_function = None
 
     @classmethod
     def from_hparams(
