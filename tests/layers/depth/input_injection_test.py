@@ -38,7 +38,7 @@ def test_layer_behaviors(adaptive):
 
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_every_step_adds_the_input(adaptive):
-    """The reference adds the input H_0 before each step."""
+    """The reference adds the input of the recurrence before each step."""
     layer = _recurrence(adaptive)
     layer.build((None, None, D))
     layer_checks.shake(layer, scale=0.1)

@@ -88,7 +88,7 @@ class AdaptiveComputationTime(depth.Depth):
             position stays the same. "copy" (paper): a halted position keeps its state. Inference
             then skips halted positions (`act_skipping`). This fast path has no gradient.
         injection: an `InputInjection` or a `ConcatInjection`. With it, every step reads the input
-            of the first step. With None, only the first step reads the input.
+            of the recurrence. With None, only the first step reads this input.
         act_loss_weight: float. Weight of the mean ponder cost in the loss.
         recompute_grad: bool. Whether training keeps only the loop state before each step, and
             recomputes the step in the gradient. See `recompute`.
@@ -401,17 +401,17 @@ class AdaptiveComputationTime(depth.Depth):
         return output, (*stores, cache[-1])
 
     def _step_context(self, state, inputs, positions=None):
-        """Return the `StepContext` of a forward pass over `state` [B, S, D]."""
+        """Return the `StepContext` of a forward pass whose input is `state` [B, S, D]."""
         max_steps = segments.num_steps(inputs, self.halting.max_steps, self.num_segments)
         positions = tf.range(tf.shape(state)[1]) if positions is None else positions
         signals = self.timing.prepare(positions, max_steps)
-        initial_state = None if self.injection is None else state
+        recurrence_input = None if self.injection is None else state
         threshold = inputs.exit_threshold
         epsilon = self.halting.epsilon if threshold is None else 1.0 - threshold
         copy_halted = self.halted_state == "copy"
         return act_step.StepContext(
             inputs=inputs,
-            initial_state=initial_state,
+            recurrence_input=recurrence_input,
             signals=signals,
             max_steps=max_steps,
             epsilon=epsilon,

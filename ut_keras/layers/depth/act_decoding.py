@@ -80,7 +80,7 @@ def extend_lazily(
 
     Args and returns: as `Depth.extend`.
     """
-    cache = add_window(act_layer, cache, state, window, context.initial_state)
+    cache = add_window(act_layer, cache, state, window, context.recurrence_input)
     all_widths = (*act_layer.block.cache_widths(), act_layer.timing.cache_widths())
 
     def body(loop_state, cache):
@@ -94,7 +94,7 @@ def extend_lazily(
         layouts = cache_lib.layouts(all_widths, active_window)
         caches = cache_lib.layer_caches(cache.stores, step, layouts)
         last_states = state_cache(act_layer, cache, active_window)
-        before, initial_state = states_of(act_layer, last_states, active)
+        before, recurrence_input = states_of(act_layer, last_states, active)
         loop_state = act_step.apply_step(
             act_layer,
             loop_state._replace(state=before),
@@ -102,7 +102,7 @@ def extend_lazily(
                 inputs=context.inputs._replace(
                     attention_mask=active_window.attention_mask, cache=caches[:-1]
                 ),
-                initial_state=initial_state,
+                recurrence_input=recurrence_input,
                 signals=act_layer.timing.prepare(active_window.positions, context.max_steps),
                 signal_cache=caches[-1],
                 num_earlier=tf.shape(active)[0] - tf.shape(state)[1],
@@ -162,11 +162,11 @@ def add_window(
     cache: LazyDepthCache,
     state: tf.Tensor,
     window: cache_lib.Window,
-    inputs: tf.Tensor | None,
+    recurrence_input: tf.Tensor | None,
 ) -> LazyDepthCache:
     """Add the columns of a window to the cache, at depth 0."""
     last_states = state_cache(act_layer, cache, window)
-    first = {"state": state, "inputs": inputs}
+    first = {"state": state, "inputs": recurrence_input}
     for name in _state_widths(act_layer):
         last_states.write(name, first[name])
     depth = tf.tensor_scatter_nd_update(

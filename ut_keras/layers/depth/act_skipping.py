@@ -148,18 +148,18 @@ def forward_running_examples(
     per_example = [
         x if x is None else _repeat_batch(x, num_examples)
         for x in (
-            context.initial_state,
+            context.recurrence_input,
             attention.dense_mask(inputs.attention_mask),
             inputs.padding_mask,
         )
     ]
 
     def body(examples, loop_state, results):
-        initial_state, attention_mask, padding_mask = (
+        recurrence_input, attention_mask, padding_mask = (
             x if x is None else tf.gather(x, examples) for x in per_example
         )
         inputs = context.inputs._replace(attention_mask=attention_mask, padding_mask=padding_mask)
-        context_of_examples = context._replace(inputs=inputs, initial_state=initial_state)
+        context_of_examples = context._replace(inputs=inputs, recurrence_input=recurrence_input)
         loop_state = act_step.apply_step(act_layer, loop_state, context_of_examples).loop_state
         results = tf.nest.map_structure(
             lambda result, update: tf.tensor_scatter_nd_update(
@@ -196,11 +196,13 @@ def _context_of_running(context, index, caches):
     """
     active, padding_mask = caches[0].layout.active, context.inputs.padding_mask
     running_mask = None if padding_mask is None else active.gather(padding_mask)
-    initial_state = None
-    if context.initial_state is not None:
-        initial_state = tf.gather_nd(context.initial_state, index)[tf.newaxis]
+    recurrence_input = None
+    if context.recurrence_input is not None:
+        recurrence_input = tf.gather_nd(context.recurrence_input, index)[tf.newaxis]
     inputs = context.inputs._replace(padding_mask=running_mask, cache=caches)
-    return context._replace(inputs=inputs, initial_state=initial_state, signal_index=index[:, 1])
+    return context._replace(
+        inputs=inputs, recurrence_input=recurrence_input, signal_index=index[:, 1]
+    )
 
 
 def _select(mask, index, loop_state):

@@ -53,7 +53,7 @@ def _extend_constant(act_layer, state, cache, window, context):
 
 def _extend_lazily(act_layer, state, cache, window, context):
     """Compute new columns, and the deeper steps of earlier columns: `LazyDepthCache`."""
-    cache = act_decoding.add_window(act_layer, cache, state, window, context.initial_state)
+    cache = act_decoding.add_window(act_layer, cache, state, window, context.recurrence_input)
     depth_before = cache.depth
     column_numbers, first = tf.range(window.size.columns), window.columns[0]
 
@@ -126,12 +126,12 @@ def _step_of_earlier(act_layer, columns, step, cache, window, context):
         ancestors = tf.transpose(tf.gather(cache.ancestors, columns), [1, 0, 2])
     earlier = cache_lib.window(columns, window.size, ancestors)
     last_states = act_decoding.state_cache(act_layer, cache, earlier)
-    before, initial_state = act_decoding.states_of(act_layer, last_states, columns)
+    before, recurrence_input = act_decoding.states_of(act_layer, last_states, columns)
     caches = _caches(act_layer, cache.stores, step, earlier)
     inputs = context.inputs._replace(attention_mask=earlier.attention_mask, cache=caches[:-1])
     context = context._replace(
         inputs=inputs,
-        initial_state=initial_state,
+        recurrence_input=recurrence_input,
         signals=act_layer.timing.prepare(earlier.positions, context.max_steps),
         signal_cache=caches[-1],
     )

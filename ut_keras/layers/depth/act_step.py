@@ -43,7 +43,7 @@ class StepContext(NamedTuple):
 
     inputs: StepInputs  # `inputs.cache` is the cache of the block
     # [B, S, D], the input of the recurrence, for input injection. None without input injection.
-    initial_state: tf.Tensor | None
+    recurrence_input: tf.Tensor | None
     signals: Any  # `StepSignals`
     max_steps: int
     epsilon: float
@@ -154,7 +154,7 @@ def apply_block(
     """
     x, inputs = state, context.inputs
     if act_layer.injection is not None:
-        x = act_layer.injection(state, context.initial_state)
+        x = act_layer.injection(state, context.recurrence_input)
     x = act_layer.timing(x, step, context.signals, context.signal_index, cache=context.signal_cache)
     if running is not None:
         x = tf.where(tf.expand_dims(running, -1), x, state)

@@ -12,13 +12,14 @@ from ut_keras.layers.basic.signature import Shape
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class ConcatInjection(dense.WithKernels):
-    """Maps the previous state and the input of the first step to the block's input.
+    """Maps the previous state and the input of the recurrence to the block's input.
 
-        X_t = W [H_{t-1}; H_0]
+        X_t = W [H_{t-1}; E]
         H_t = Block(X_t + P_t)
 
-    The learned kernel of W has the shape [2 D, D]. The map has no bias. `recurrence.InputInjection`
-    is the fixed map W = sqrt(1/2) [I; I].
+    E is the input of the recurrence, usually the embeddings. The learned kernel of W has the shape
+    [2 D, D]. The map has no bias. `recurrence.InputInjection` is the fixed map
+    W = sqrt(1/2) [I; I].
 
     We wrote this layer from memory. We could not verify it against the paper or its code.
 
@@ -27,7 +28,7 @@ class ConcatInjection(dense.WithKernels):
 
     Call arguments:
         state: float tensor [B, S, D], the state H_{t-1}.
-        inputs: float tensor [B, S, D], the input H_0.
+        inputs: float tensor [B, S, D], the input E.
 
     Returns:
         float tensor [B, S, D].

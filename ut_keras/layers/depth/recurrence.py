@@ -48,19 +48,19 @@ class RecurrenceState(NamedTuple):
 
 
 class Constants(NamedTuple):
-    """The values that are the same at every step."""
+    """What `take_step` of a subclass gets in addition to the loop state."""
 
     # Function (x [B, S, D], step) -> `BlockOutput` that applies injection, signals and block.
     transform: Callable
-    inputs: tf.Tensor  # [B, S, D], the input of the recurrence. H_0 equals it by default.
+    inputs: tf.Tensor  # [B, S, D], the input of the recurrence
     padding_mask: tf.Tensor | None  # bool [B, S], True at real tokens
     training: bool | None
 
 
 class RecurrenceContext(NamedTuple):
-    """The inputs of a step that are not part of the loop state, and equal for all steps."""
+    """What `Recurrence` itself needs in every step in addition to the loop state."""
 
-    initial_state: tf.Tensor  # [B, S, D], the input of the recurrence, for input injection
+    recurrence_input: tf.Tensor  # [B, S, D]
     signals: Any  # `StepSignals`
     inputs: StepInputs  # `inputs.cache` is the cache of the block
 
@@ -85,25 +85,28 @@ class StepOutput(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class InputInjection(Layer):
-    """Adds the input of the first step to the state before every step.
+    """Adds the input of the recurrence to the state before every step.
 
-        X_t = g (H_{t-1} + H_0),   g = sqrt(1/2)
+        X_t = g (H_{t-1} + E),   g = sqrt(1/2)
         H_t = Block(X_t + P_t)
+
+    E is the input of the recurrence, usually the embeddings. By default, E is also the state H_0
+    before the first step. A `NormalInitialState` computes another H_0.
 
     The block is residual, so it adds values to its input. Because g < 1, earlier additions fade. If
     the size of each addition is bounded, the state is bounded for any number of steps. If H_{t-1}
-    and H_0 are independent and have the same variance, X_t also has this variance. With g = 1, H_t
-    would contain t + 1 copies of H_0.
+    and E are independent and have the same variance, X_t also has this variance. With g = 1, H_t
+    would contain a copy of E from every step.
 
     Call arguments:
         state: float tensor [B, S, D], the state H_{t-1}.
-        inputs: float tensor [B, S, D], the input H_0.
+        inputs: float tensor [B, S, D], the input E.
 
     Returns:
         float tensor [B, S, D].
 
     References: Geiping et al. 2025, Scaling up Test-Time Compute with Latent Reasoning. That paper
-        instead combines H_{t-1} and H_0 by a learned linear map. See `ConcatInjection`.
+        instead combines H_{t-1} and E by a learned linear map. See `ConcatInjection`.
     """
 
     def call(self, state: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
@@ -121,7 +124,7 @@ class Recurrence(depth.Depth):
         timing: a `StepTimingSignal`. It adds the position and step signal P_t.
         num_steps: int N.
         injection: an `InputInjection` or a `ConcatInjection`. With it, every step reads the input
-            of the first step. With None, only the first step reads the input.
+            of the recurrence. With None, only the first step reads this input.
         steps_sampling: a `StepSampling`, or "uniform" for `UniformSteps`. It determines the number
             of steps. With None, training takes N steps, as inference does.
         supervised_every: int k. If k = 0, the training loss is L(H_N), where L(H) is the loss of
@@ -247,15 +250,16 @@ class Recurrence(depth.Depth):
         Args:
             carried: the `Carried` of the previous segment, or None.
         """
-        inputs, embedded, training = context.inputs, context.initial_state, context.inputs.training
+        inputs, training = context.inputs, context.inputs.training
+        recurrence_input = context.recurrence_input
         if carried is None:
-            state = initial_state_lib.start(self.initial_state, embedded, training)
+            state = initial_state_lib.start(self.initial_state, recurrence_input, training)
         else:
             state = carried.state
         step_record: tuple = ()
         if training and self.supervised_every:
             num_entries = -(-limits.max_steps // self.supervised_every)
-            step_record = depth.start_step_record(embedded, num_entries)
+            step_record = depth.start_step_record(recurrence_input, num_entries)
         has_fixed_point_loss = bool(training and self.fixed_point_loss_weight)
         first = RecurrenceState(
             step=tf.constant(0),
@@ -263,11 +267,11 @@ class Recurrence(depth.Depth):
             carried=self.start(state, limits.max_steps),
             attention_record=depth.start_attention_record(inputs.record_attention, inputs.memory),
             auxiliary_loss_stats=(
-                self.block.start_auxiliary_loss_stats(embedded) if training else ()
+                self.block.start_auxiliary_loss_stats(recurrence_input) if training else ()
             ),
             step_record=step_record,
             fixed_point_record=fixed_point.start(
-                embedded, inputs.record_attention, has_fixed_point_loss
+                recurrence_input, inputs.record_attention, has_fixed_point_loss
             ),
         )
         output = self.finish(first)
@@ -341,12 +345,13 @@ class Recurrence(depth.Depth):
         inputs = context.inputs
 
         def transform(x, step):
-            x = x if self.injection is None else self.injection(x, context.initial_state)
+            x = x if self.injection is None else self.injection(x, context.recurrence_input)
             x = self.timing(x, step, context.signals, cache=signal_cache)
             return self.block.forward(x, inputs)
 
         result = self.take_step(
-            loop, Constants(transform, context.initial_state, inputs.padding_mask, inputs.training)
+            loop,
+            Constants(transform, context.recurrence_input, inputs.padding_mask, inputs.training),
         )
         block_output = recompute.without_attention_weights(result.block_output, inputs)
         return result._replace(block_output=block_output)

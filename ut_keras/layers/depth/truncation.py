@@ -16,8 +16,8 @@ In each encoder and in each decoder, the following tensors have a gradient:
 
 - The weights, and the memory that a decoder attends to. Only the last k steps contribute to this
   gradient.
-- The input H_0, but only if the last k steps read H_0: by input injection, by a gate, or because
-  k = N.
+- The input of the recurrence, but only if the last k steps read it: by input injection, by a gate,
+  or because k = N.
 - The halting probabilities of the last k steps. The halting probabilities of earlier steps are
   constants in the output, in the remainder and in the ponder cost.
 - The auxiliary losses of the last k steps.
