@@ -58,10 +58,10 @@ class RecordingLoopState(NamedTuple):
 
     loop_state: act_step.ACTLoopState
     attention_record: tuple  # `AttentionRecord`. Empty if attention weights are not recorded.
-    step_record: tuple  # `StepRecord`. Empty if the loss uses only the output.
+    supervised_record: tuple  # `SupervisedRecord`. Empty if the loss uses only the output.
     auxiliary_loss_stats: tuple  # In training, one entry per layer. Empty at inference.
     fixed_point_record: fixed_point.Record
-    recorded: tuple = ()  # the record of `step_recording`. Empty without `record_steps`.
+    step_record: tuple = ()  # The record of `step_recording`. Empty without `record_steps`.
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -267,30 +267,30 @@ class AdaptiveComputationTime(depth.Depth):
             start: `ACTLoopState` before the first step.
         """
         inputs, max_steps = context.inputs, context.max_steps
-        step_record: tuple = ()
+        supervised_record: tuple = ()
         auxiliary_loss_stats: tuple = ()
         if inputs.training:
             auxiliary_loss_stats = self.block.start_auxiliary_loss_stats(start.state)
             if self.halting.expected_loss:
-                step_record = depth.start_step_record(start.state, max_steps)
+                supervised_record = depth.start_supervised_record(start.state, max_steps)
         return RecordingLoopState(
             start,
             attention_record=depth.start_attention_record(inputs.record_attention, inputs.memory),
-            step_record=step_record,
+            supervised_record=supervised_record,
             auxiliary_loss_stats=auxiliary_loss_stats,
             fixed_point_record=fixed_point.start(
                 start.state,
                 inputs.record_attention,
                 has_loss=bool(inputs.training and self.fixed_point_loss_weight),
             ),
-            recorded=step_recording.start(
+            step_record=step_recording.start(
                 inputs, start.state, start.output, max_steps, start.halting
             ),
         )
 
     def _output_with_records(self, last, inputs):
         """Return the `StackOutput` of the last `RecordingLoopState`."""
-        steps = depth.stack_step_record(last.step_record)
+        steps = depth.stack_supervised_record(last.supervised_record)
         if steps is not None:
             confidence = self.halting.confidence(steps.states, inputs.padding_mask)
             steps = steps._replace(confidence=confidence)
@@ -298,7 +298,7 @@ class AdaptiveComputationTime(depth.Depth):
         output = _stack_output(last.loop_state.output, last.loop_state.halting, *weights, steps)
         return output._replace(
             auxiliary_loss_stats=last.auxiliary_loss_stats,
-            recorded=step_recording.stack(last.recorded, last.loop_state.step),
+            recorded=step_recording.stack(last.step_record, last.loop_state.step),
             **fixed_point.finish(last.fixed_point_record),
         )
 
@@ -319,21 +319,23 @@ class AdaptiveComputationTime(depth.Depth):
         """Apply one step and add it to the records."""
         result = apply_step(loop.loop_state, context)
         step, block_output = loop.loop_state.step, result.block_output
-        step_record = loop.step_record
-        if step_record:
-            step_record = self._record_step(step_record, step, result, context.inputs.padding_mask)
+        supervised_record = loop.supervised_record
+        if supervised_record:
+            supervised_record = self._record_supervised_step(
+                supervised_record, step, result, context.inputs.padding_mask
+            )
         return RecordingLoopState(
             result.loop_state,
             attention_record=depth.add_to_attention_record(
                 loop.attention_record, step, block_output
             ),
-            step_record=step_record,
+            supervised_record=supervised_record,
             auxiliary_loss_stats=stack.add_auxiliary_loss_stats(
                 loop.auxiliary_loss_stats, block_output
             ),
             fixed_point_record=self._record_residual(loop, result),
-            recorded=step_recording.add(
-                loop.recorded,
+            step_record=step_recording.add(
+                loop.step_record,
                 result.loop_state.step,
                 result.loop_state.state,
                 result.loop_state.output,
@@ -448,7 +450,7 @@ class AdaptiveComputationTime(depth.Depth):
             running = self.halting.expand_to_state(before.halting.running)
         return fixed_point.add(record, before.step, before.state, result.loop_state.state, running)
 
-    def _record_step(self, step_record, step, result, padding_mask):
+    def _record_supervised_step(self, supervised_record, step, result, padding_mask):
         """Return the record with one more step.
 
         Positions that take no steps, such as padding with `mask_padding=True`, have the state 0 in
@@ -460,7 +462,7 @@ class AdaptiveComputationTime(depth.Depth):
             state = tf.where(self.halting.expand_to_state(mask), state, 0)
         weights = self.halting.expand_to_state(result.update_weights)[..., 0]
         weights = tf.broadcast_to(weights, tf.shape(state)[:2])
-        return depth.add_to_step_record(step_record, step, state, weights)
+        return depth.add_to_supervised_record(supervised_record, step, state, weights)
 
     def get_config(self) -> Config:
         config = super().get_config()

@@ -234,30 +234,34 @@ class DepthWrapper(Depth):
         return self.inner.move_columns(cache, size, order)
 
 
-# Records. A loop can record the states of its steps, for a loss that uses all of these states. The
-# loop can also record the attention weights, for inspection. The loop state contains the records.
+# Records. The state of a loop contains what the loop records:
+#
+# - `SupervisedRecord`: the states of the steps that have a loss, in training.
+# - `AttentionRecord`: the attention weights, for inspection.
+# - The records of `step_recording` (the state after every step) and of `fixed_point`.
+#
 # If a record is disabled, the loop state contains () in its place, which costs nothing.
 
 
-class StepRecord(NamedTuple):
-    """The states and weights of the steps that a loop has taken. Entry 0 is not used."""
+class SupervisedRecord(NamedTuple):
+    """The states after the steps that have a loss, and their weights. Entry 0 is not used."""
 
     states: tf.TensorArray
     weights: tf.TensorArray
 
 
-def start_step_record(state: tf.Tensor, max_steps: int) -> StepRecord:
+def start_supervised_record(state: tf.Tensor, max_steps: int) -> SupervisedRecord:
     """Return an empty record for states like `state` [B, S, D]."""
     # TensorFlow cannot stack a TensorArray that was never written, so this function writes entry 0.
     no_weight = tf.zeros(tf.shape(state)[:2])
-    return StepRecord(
+    return SupervisedRecord(
         _tensor_array(tf.zeros_like(state), max_steps), _tensor_array(no_weight, max_steps)
     )
 
 
-def add_to_step_record(
-    record: StepRecord, step: tf.Tensor, state: tf.Tensor, weights: tf.Tensor
-) -> StepRecord:
+def add_to_supervised_record(
+    record: SupervisedRecord, step: tf.Tensor, state: tf.Tensor, weights: tf.Tensor
+) -> SupervisedRecord:
     """Return the record with one more step.
 
     Args:
@@ -265,11 +269,13 @@ def add_to_step_record(
         state: float tensor [B, S, D].
         weights: float32 tensor [B, S].
     """
-    return StepRecord(record.states.write(step + 1, state), record.weights.write(step + 1, weights))
+    return SupervisedRecord(
+        record.states.write(step + 1, state), record.weights.write(step + 1, weights)
+    )
 
 
-def stack_step_record(record: StepRecord | tuple[()]) -> SupervisedSteps | None:
-    """Return the recorded steps, or None if `record` is ()."""
+def stack_supervised_record(record: SupervisedRecord | tuple[()]) -> SupervisedSteps | None:
+    """Return the steps that have a loss, or None if `record` is ()."""
     if not record:
         return None
     return SupervisedSteps(record.states.stack()[1:], record.weights.stack()[1:])

@@ -42,9 +42,9 @@ class RecurrenceState(NamedTuple):
     stores: tuple = ()
     attention_record: tuple = ()  # `AttentionRecord`. Empty if attention weights are not recorded.
     auxiliary_loss_stats: tuple = ()  # In training, one entry per layer. Empty at inference.
-    step_record: tuple = ()  # `StepRecord`. Empty if the loss uses only the last state.
+    supervised_record: tuple = ()  # `SupervisedRecord`. Empty if the loss uses only the last state.
     fixed_point_record: tuple = ()  # `fixed_point.Record`. Empty in decoding with a cache.
-    recorded: tuple = ()  # the record of `step_recording`. Empty without `record_steps`.
+    step_record: tuple = ()  # The record of `step_recording`. Empty without `record_steps`.
 
 
 class Constants(NamedTuple):
@@ -227,10 +227,10 @@ class Recurrence(depth.Depth):
             attention_weights=attention,
             memory_attention_weights=memory_attention,
             auxiliary_loss_stats=last.auxiliary_loss_stats,
-            steps=depth.stack_step_record(last.step_record),
+            steps=depth.stack_supervised_record(last.supervised_record),
             **fixed_point.finish(last.fixed_point_record),
             carried=segments.carry(last.state) if has_next_segment else None,
-            recorded=step_recording.stack(last.recorded, last.step),
+            recorded=step_recording.stack(last.step_record, last.step),
         )
 
     def _limits(self, state, inputs):
@@ -256,10 +256,10 @@ class Recurrence(depth.Depth):
             state = initial_state_lib.start(self.initial_state, recurrence_input, training)
         else:
             state = carried.state
-        step_record: tuple = ()
+        supervised_record: tuple = ()
         if training and self.supervised_every:
             num_entries = -(-limits.max_steps // self.supervised_every)
-            step_record = depth.start_step_record(recurrence_input, num_entries)
+            supervised_record = depth.start_supervised_record(recurrence_input, num_entries)
         has_fixed_point_loss = bool(training and self.fixed_point_loss_weight)
         first = RecurrenceState(
             step=tf.constant(0),
@@ -269,14 +269,14 @@ class Recurrence(depth.Depth):
             auxiliary_loss_stats=(
                 self.block.start_auxiliary_loss_stats(recurrence_input) if training else ()
             ),
-            step_record=step_record,
+            supervised_record=supervised_record,
             fixed_point_record=fixed_point.start(
                 recurrence_input, inputs.record_attention, has_fixed_point_loss
             ),
         )
         output = self.finish(first)
-        recorded = step_recording.start(inputs, state, output, limits.max_steps)
-        return first._replace(recorded=recorded)
+        step_record = step_recording.start(inputs, state, output, limits.max_steps)
+        return first._replace(step_record=step_record)
 
     def _take_early_steps(self, first, context, limits):
         """Take all steps except the last `backprop_steps`, without gradient."""
@@ -325,16 +325,16 @@ class Recurrence(depth.Depth):
             attention_record=depth.add_to_attention_record(
                 loop.attention_record, loop.step, result.block_output
             ),
-            step_record=self._record_step(loop, new.state, limits),
+            supervised_record=self._record_supervised_step(loop, new.state, limits),
             fixed_point_record=fixed_point.add(
                 loop.fixed_point_record, loop.step, loop.state, new.state, running
             ),
         )
-        if not loop.recorded:
+        if not loop.step_record:
             return new
         output = self.finish(new)
-        recorded = step_recording.add(loop.recorded, new.step, new.state, output)
-        return new._replace(recorded=recorded)
+        step_record = step_recording.add(loop.step_record, new.step, new.state, output)
+        return new._replace(step_record=step_record)
 
     def _apply_step(self, loop, context, signal_cache=None):
         """Take one step without records, and return its `StepOutput`.
@@ -380,14 +380,14 @@ class Recurrence(depth.Depth):
         )
         return self.finish(last), last.stores
 
-    def _record_step(self, loop, state, limits):
-        """Return `loop.step_record` with the state after this step.
+    def _record_supervised_step(self, loop, state, limits):
+        """Return `loop.supervised_record` with the state after this step.
 
         Steps 1 .. k share one entry of the record, steps k + 1 .. 2k share the next entry, and so
         on. Each step overwrites the previous step in its entry. Therefore the record contains every
         k-th step and the last step.
         """
-        if not loop.step_record:
+        if not loop.supervised_record:
             return ()
         every, shape = self.supervised_every, tf.shape(state)[:2]
         example_steps = limits.example_steps
@@ -396,7 +396,9 @@ class Recurrence(depth.Depth):
         weights = tf.broadcast_to(1.0 / tf.cast(count, tf.float32), shape)
         if example_steps is not None:
             weights = tf.where(loop.step // every < count, weights, 0.0)
-        return depth.add_to_step_record(loop.step_record, loop.step // every, state, weights)
+        return depth.add_to_supervised_record(
+            loop.supervised_record, loop.step // every, state, weights
+        )
 
     def start(self, state: tf.Tensor, num_steps: int) -> tuple:
         """Return the initial value of `RecurrenceState.carried`.
