@@ -91,14 +91,7 @@ def apply_step(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -
             `step.epsilon`.
     """
     rule, inputs, before = act_layer.halting, context.inputs, loop_state.state
-    running = None
-    if context.copy_halted:
-        running = loop_state.halting.running
-        if context.num_earlier is not None:
-            # The LiteRT converter of TensorFlow 2.19 cannot pad booleans.
-            padded = tf.pad(tf.cast(running, tf.int32), [[0, 0], [context.num_earlier, 0]])
-            running = tf.cast(padded, tf.bool)
-        running = tf.expand_dims(running, 1) if rule.per_example else running
+    running = _running(rule, loop_state.halting, context) if context.copy_halted else None
     x, block_output = apply_block(act_layer, before, loop_state.step, running, context)
     state = step_recording.patch(block_output.output, loop_state.step + 1, inputs.patches)
     state.set_shape(before.shape)
@@ -116,21 +109,40 @@ def apply_step(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -
         limit=context.limit,
     )
     halting, update_weights = rule.halt(step, loop_state.halting)
-    # T2T's rule does not read the limit, so it would not halt the positions that reach the limit.
+    if inputs.exit_threshold is not None and not inputs.training:
+        _check_epsilon_was_read(step, rule)
     if context.limit is not None:
-        reached = halting.n_updates >= tf.cast(context.limit, tf.float32)
-        probability = tf.where(reached, 1.0, halting.halting_probability)
-        halting = halting._replace(halting_probability=probability)
-    has_threshold = inputs.exit_threshold is not None and not inputs.training
-    if has_threshold and not step.tracked_epsilon.was_read:
-        raise ValueError(
-            "exit_threshold requires a halting rule whose `halt` reads `step.epsilon`. "
-            f"Received: {type(rule).__name__}."
-        )
+        halting = _halt_at_limit(halting, context.limit)
     output = rule.mix(step.after, loop_state.output, update_weights)
     output.set_shape(loop_state.output.shape)
     loop_state = ACTLoopState(loop_state.step + 1, state, halting, output)
     return StepResult(loop_state, block_output, update_weights)
+
+
+def _running(rule, halting, context):
+    """Return where the block changes the state: bool, broadcastable to [B, S]."""
+    running = halting.running
+    if context.num_earlier is not None:
+        # The LiteRT converter of TensorFlow 2.19 cannot pad booleans.
+        padded = tf.pad(tf.cast(running, tf.int32), [[0, 0], [context.num_earlier, 0]])
+        running = tf.cast(padded, tf.bool)
+    return tf.expand_dims(running, 1) if rule.per_example else running
+
+
+def _check_epsilon_was_read(step, rule):
+    """Raise `ValueError` if a rule ignored the epsilon that `exit_threshold` sets."""
+    if not step.tracked_epsilon.was_read:
+        raise ValueError(
+            "exit_threshold requires a halting rule whose `halt` reads `step.epsilon`. "
+            f"Received: {type(rule).__name__}."
+        )
+
+
+def _halt_at_limit(halting, limit):
+    """Halt the positions that have reached the limit, because T2T's rule does not read it."""
+    reached = halting.n_updates >= tf.cast(limit, tf.float32)
+    probability = tf.where(reached, 1.0, halting.halting_probability)
+    return halting._replace(halting_probability=probability)
 
 
 def apply_block(
