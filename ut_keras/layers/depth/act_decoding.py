@@ -81,39 +81,14 @@ def extend_lazily(
     Args and returns: as `Depth.extend`.
     """
     cache = add_window(act_layer, cache, state, window, context.recurrence_input)
-    all_widths = (*act_layer.block.cache_widths(), act_layer.timing.cache_widths())
 
     def body(loop_state, cache):
-        step = loop_state.step
         # The columns of the window have the highest indices, so they are the last active columns.
-        active = tf.cast(tf.where(cache.depth == step)[:, 0], tf.int32)
-        ancestors = None
-        if window.size.beams > 1:
-            ancestors = tf.transpose(tf.gather(cache.ancestors, active), [1, 0, 2])
-        active_window = cache_lib.window(active, window.size, ancestors)
-        layouts = cache_lib.layouts(all_widths, active_window)
-        caches = cache_lib.layer_caches(cache.stores, step, layouts)
-        last_states = state_cache(act_layer, cache, active_window)
-        before, recurrence_input = states_of(act_layer, last_states, active)
-        loop_state = act_step.apply_step(
-            act_layer,
-            loop_state._replace(state=before),
-            context._replace(
-                inputs=context.inputs._replace(
-                    attention_mask=active_window.attention_mask, cache=caches[:-1]
-                ),
-                recurrence_input=recurrence_input,
-                signals=act_layer.timing.prepare(active_window.positions, context.max_steps),
-                signal_cache=caches[-1],
-                num_earlier=tf.shape(active)[0] - tf.shape(state)[1],
-            ),
-        ).loop_state
-        last_states.write("state", loop_state.state)
-        depth = tf.tensor_scatter_nd_update(
-            cache.depth, active[:, tf.newaxis], tf.fill(tf.shape(active), step + 1)
+        active = tf.cast(tf.where(cache.depth == loop_state.step)[:, 0], tf.int32)
+        num_earlier = tf.shape(active)[0] - tf.shape(state)[1]
+        loop_state, cache = _apply_step_to_columns(
+            act_layer, active, loop_state, cache, window.size, context, num_earlier
         )
-        stores = tuple(part.stores for part in caches)
-        cache = LazyDepthCache(stores, depth, last_states.stores, cache.ancestors)
         # The cache stores the new states. The loop state contains the initial state instead,
         # because the shape of a loop variable must not change.
         return loop_state._replace(state=state), cache
@@ -127,6 +102,48 @@ def extend_lazily(
         maximum_iterations=context.max_steps,
     )
     return loop_state.output, cache
+
+
+def _apply_step_to_columns(act_layer, columns, loop_state, cache, size, context, num_earlier):
+    """Apply one step to columns int32 [A], the first `num_earlier` of which have halted."""
+    window = window_of(cache, columns, size)
+    caches = caches_of(act_layer, cache.stores, loop_state.step, window)
+    last_states = state_cache(act_layer, cache, window)
+    before, recurrence_input = states_of(act_layer, last_states, columns)
+    inputs = context.inputs._replace(attention_mask=window.attention_mask, cache=caches[:-1])
+    context = context._replace(
+        inputs=inputs,
+        recurrence_input=recurrence_input,
+        signals=act_layer.timing.prepare(window.positions, context.max_steps),
+        signal_cache=caches[-1],
+        num_earlier=num_earlier,
+    )
+    loop_state = loop_state._replace(state=before)
+    loop_state = act_step.apply_step(act_layer, loop_state, context).loop_state
+    last_states.write("state", loop_state.state)
+    depth = tf.tensor_scatter_nd_update(
+        cache.depth, columns[:, tf.newaxis], tf.fill(tf.shape(columns), loop_state.step)
+    )
+    stores = tuple(part.stores for part in caches)
+    return loop_state, LazyDepthCache(stores, depth, last_states.stores, cache.ancestors)
+
+
+def window_of(
+    cache: LazyDepthCache, columns: tf.Tensor, size: cache_lib.CacheSize
+) -> cache_lib.Window:
+    """Return the `Window` of columns int32 [A], which attend to their ancestors in the cache."""
+    ancestors = None
+    if size.beams > 1:
+        ancestors = tf.transpose(tf.gather(cache.ancestors, columns), [1, 0, 2])
+    return cache_lib.window(columns, size, ancestors)
+
+
+def caches_of(
+    act_layer: Any, stores: tuple, step: tf.Tensor, window: cache_lib.Window
+) -> list[cache_lib.LayerCache]:
+    """Return the `LayerCache` of each layer of the block, and of the signals."""
+    all_widths = (*act_layer.block.cache_widths(), act_layer.timing.cache_widths())
+    return cache_lib.layer_caches(stores, step, cache_lib.layouts(all_widths, window))
 
 
 def _state_widths(act_layer):

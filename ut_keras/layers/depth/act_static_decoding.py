@@ -46,7 +46,7 @@ def _extend_constant(act_layer, state, cache, window, context):
     loop_state, stores = _loop(
         act_layer, apply_step, context, act_step.start(act_layer, state), cache
     )
-    caches = _caches(act_layer, stores, loop_state.step, window)
+    caches = act_decoding.caches_of(act_layer, stores, loop_state.step, window)
     act_layer.block.write_cache(loop_state.state, caches[:-1])
     return loop_state.output, tuple(part.stores for part in caches)
 
@@ -58,28 +58,12 @@ def _extend_lazily(act_layer, state, cache, window, context):
     column_numbers, first = tf.range(window.size.columns), window.columns[0]
 
     def apply_step(loop_state, cache):
-        step = loop_state.step
         # The first earlier column that has not taken the step, or `first` if there is none.
-        deeper = (depth_before > step) & (column_numbers < first)
-        start = tf.math.count_nonzero(deeper, dtype=tf.int32)
-        _, stores, last_states = tf.while_loop(
-            lambda start, *_: start < first,
-            lambda start, *stores: (
-                start + CHUNK,
-                *_step_of_earlier(
-                    act_layer,
-                    # The last chunk is filled with copies of the last earlier column.
-                    tf.minimum(start + tf.range(CHUNK), first - 1),
-                    step,
-                    cache._replace(stores=stores[0], last_states=stores[1]),
-                    window,
-                    context,
-                ),
-            ),
-            (start, cache.stores, cache.last_states),
-        )
-        loop_state, stores = _step_of_window(act_layer, loop_state, stores, window, context)
-        return loop_state, cache._replace(stores=stores, last_states=last_states)
+        is_deeper = (depth_before > loop_state.step) & (column_numbers < first)
+        start = tf.math.count_nonzero(is_deeper, dtype=tf.int32)
+        cache = _step_of_earlier(act_layer, start, first, loop_state.step, cache, window, context)
+        loop_state, stores = _step_of_window(act_layer, loop_state, cache.stores, window, context)
+        return loop_state, cache._replace(stores=stores)
 
     loop_state, cache = _loop(
         act_layer, apply_step, context, act_step.start(act_layer, state), cache
@@ -105,15 +89,31 @@ def _loop(act_layer, apply_step, context, loop_state, cache):
 
 def _step_of_window(act_layer, loop_state, stores, window, context):
     """Apply one step to the new columns."""
-    caches = _caches(act_layer, stores, loop_state.step, window)
+    caches = act_decoding.caches_of(act_layer, stores, loop_state.step, window)
     inputs = context.inputs._replace(cache=caches[:-1])
     context = context._replace(inputs=inputs, signal_cache=caches[-1])
     loop_state = act_step.apply_step(act_layer, loop_state, context).loop_state
     return loop_state, tuple(part.stores for part in caches)
 
 
-def _step_of_earlier(act_layer, columns, step, cache, window, context):
-    """Apply one step to earlier columns, which have halted.
+def _step_of_earlier(act_layer, start, end, step, cache, window, context):
+    """Apply one step to the earlier columns `start` .. `end` - 1, `CHUNK` columns at a time."""
+
+    def body(start, stores, last_states):
+        # The last chunk is filled with copies of the last earlier column.
+        columns = tf.minimum(start + tf.range(CHUNK), end - 1)
+        before = cache._replace(stores=stores, last_states=last_states)
+        after = _step_of_columns(act_layer, columns, step, before, window.size, context)
+        return start + CHUNK, *after
+
+    _, stores, last_states = tf.while_loop(
+        lambda start, *_: start < end, body, (start, cache.stores, cache.last_states)
+    )
+    return cache._replace(stores=stores, last_states=last_states)
+
+
+def _step_of_columns(act_layer, columns, step, cache, size, context):
+    """Apply one step to columns that have halted.
 
     Args:
         columns: int32 [A], in ascending order. All of them have taken `step` steps.
@@ -121,27 +121,18 @@ def _step_of_earlier(act_layer, columns, step, cache, window, context):
     Returns:
         (stores, last_states), as in `LazyDepthCache`.
     """
-    ancestors = None
-    if window.size.beams > 1:
-        ancestors = tf.transpose(tf.gather(cache.ancestors, columns), [1, 0, 2])
-    earlier = cache_lib.window(columns, window.size, ancestors)
-    last_states = act_decoding.state_cache(act_layer, cache, earlier)
+    window = act_decoding.window_of(cache, columns, size)
+    last_states = act_decoding.state_cache(act_layer, cache, window)
     before, recurrence_input = act_decoding.states_of(act_layer, last_states, columns)
-    caches = _caches(act_layer, cache.stores, step, earlier)
-    inputs = context.inputs._replace(attention_mask=earlier.attention_mask, cache=caches[:-1])
+    caches = act_decoding.caches_of(act_layer, cache.stores, step, window)
+    inputs = context.inputs._replace(attention_mask=window.attention_mask, cache=caches[:-1])
     context = context._replace(
         inputs=inputs,
         recurrence_input=recurrence_input,
-        signals=act_layer.timing.prepare(earlier.positions, context.max_steps),
+        signals=act_layer.timing.prepare(window.positions, context.max_steps),
         signal_cache=caches[-1],
     )
     running = tf.zeros(tf.shape(before)[:2], tf.bool) if context.copy_halted else None
     _, block_output = act_step.apply_block(act_layer, before, step, running, context)
     last_states.write("state", block_output.output)
     return tuple(part.stores for part in caches), last_states.stores
-
-
-def _caches(act_layer, stores, step, window):
-    """Return the `LayerCache` of each layer of the block, and of the signals."""
-    all_widths = (*act_layer.block.cache_widths(), act_layer.timing.cache_widths())
-    return cache_lib.layer_caches(stores, step, cache_lib.layouts(all_widths, window))
