@@ -11,7 +11,7 @@ number of steps of the loop. The cost is about that of applying p steps to all p
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -73,38 +73,12 @@ def loop_over_running_positions(
     """
     # Every step computes only running positions, so it need not copy states of halted positions.
     shape, context = tf.shape(state), context._replace(copy_halted=False)
-    grid, all_widths = shape[:2], act_layer.block.cache_widths()  # grid is (B, Q)
-
-    def caches_at(step, index, stores):
-        """Return the caches of all layers at a step, for the positions at `index`."""
-        layouts = cache_lib.layouts(all_widths, window, cache_lib.ActiveColumns(index, grid))
-        return cache_lib.layer_caches(stores, store_index(step), layouts)
-
-    def body(index, loop_state, results, stores):
-        caches = caches_at(loop_state.step, index, stores)
-        running_context = _context_of_running(context, index, caches)
-        new = act_step.apply_step(act_layer, loop_state, running_context).loop_state
-        is_running = new.halting.running[0]
-        halted_index, halted = _select(~is_running, index, new)
-        attended_index, attended = halted_index, halted
-        # In decoding (`covers_all` is False), later tokens attend to every halted position, so the
-        # loop writes all halted positions to the cache.
-        if window.covers_all:
-            has_running = _has_running_position(is_running, index, halted_index, grid)
-            attended_index, attended = _select(has_running, halted_index, halted)
-        caches = caches_at(new.step, attended_index, [cache.stores for cache in caches])
-        act_layer.block.write_cache(attended.state, caches)
-        results = _write(results, halted_index, halted, grid)
-        stores = tuple(cache.stores for cache in caches)
-        return (*_select(is_running, index, new), results, stores)
-
+    grid = shape[:2]
+    loop = _SkippingLoop(act_layer, context, window, store_index, grid)
     if start_mask is None:
         start_mask = tf.ones(grid, tf.bool)
-    else:  # other positions may attend to a position that takes no step
-        idle = tf.cast(tf.where(~start_mask), tf.int32)
-        caches = caches_at(0, idle, stores)
-        act_layer.block.write_cache(tf.gather_nd(state, idle)[tf.newaxis], caches)
-        stores = tuple(cache.stores for cache in caches)
+    else:
+        stores = loop.write_idle(state, start_mask, stores)
     # int32 [R, 2], the pair (example, position) of each running position
     index = tf.cast(tf.where(start_mask), tf.int32)
     loop_state = act_step.start(act_layer, tf.gather_nd(state, index)[tf.newaxis])  # [1, R, D]
@@ -113,7 +87,7 @@ def loop_over_running_positions(
         lambda index, loop_state, results, stores: act_layer.halting.should_continue(
             loop_state.halting, context.max_steps, context.epsilon
         ),
-        body,
+        loop.take_step,
         (index, loop_state, results, stores),
         shape_invariants=(
             _shapes(index, 0),
@@ -126,6 +100,61 @@ def loop_over_running_positions(
     # A position that still runs at the end of the loop has its result in `loop_state`.
     results = _write(results, index, loop_state, grid)
     return (*_unpacked(results, shape, grid, state.shape), stores)
+
+
+class _SkippingLoop(NamedTuple):
+    """The values that are the same in every step of the loop over running positions."""
+
+    act_layer: Any
+    context: act_step.StepContext
+    window: cache_lib.Window
+    store_index: Callable[[Any], Any]
+    grid: tf.Tensor  # int32 [2], (B, Q)
+
+    def take_step(self, index, loop_state, results, stores):
+        """Apply one step to the running positions, and remove those that halt.
+
+        Args:
+            index: int32 [R, 2], the pair (example, position) of each running position.
+            loop_state: `ACTLoopState` of the running positions.
+            results: the results of the positions that have halted.
+            stores: as in `loop_over_running_positions`.
+
+        Returns:
+            The same values after the step.
+        """
+        caches = self._caches(loop_state.step, index, stores)
+        context = _context_of_running(self.context, index, caches)
+        new = act_step.apply_step(self.act_layer, loop_state, context).loop_state
+        is_running = new.halting.running[0]
+        halted_index, halted = _select(~is_running, index, new)
+        attended_index, attended = halted_index, halted
+        # In decoding (`covers_all` is False), later tokens attend to every halted position, so the
+        # loop writes all halted positions to the cache.
+        if self.window.covers_all:
+            has_running = _has_running_position(is_running, index, halted_index, self.grid)
+            attended_index, attended = _select(has_running, halted_index, halted)
+        stores = tuple(cache.stores for cache in caches)
+        stores = self._write_states(new.step, attended_index, attended.state, stores)
+        results = _write(results, halted_index, halted, self.grid)
+        return (*_select(is_running, index, new), results, stores)
+
+    def write_idle(self, state, start_mask, stores):
+        """Write the positions that take no step, because other positions may attend to them."""
+        idle = tf.cast(tf.where(~start_mask), tf.int32)
+        return self._write_states(0, idle, tf.gather_nd(state, idle)[tf.newaxis], stores)
+
+    def _write_states(self, step, index, state, stores):
+        """Write the keys and values of states [1, R, D] for this step and all deeper steps."""
+        caches = self._caches(step, index, stores)
+        self.act_layer.block.write_cache(state, caches)
+        return tuple(cache.stores for cache in caches)
+
+    def _caches(self, step, index, stores):
+        """Return the caches of all layers at a step, for the positions at `index`."""
+        active = cache_lib.ActiveColumns(index, self.grid)
+        layouts = cache_lib.layouts(self.act_layer.block.cache_widths(), self.window, active)
+        return cache_lib.layer_caches(stores, self.store_index(step), layouts)
 
 
 def forward_running_examples(
