@@ -90,33 +90,9 @@ class StateLayer(Layer):
         padding_mask = _padding_mask("mask", state_mask if mask is None else mask)
         memory_mask = _padding_mask("memory_mask", memory_mask)
         attention.check_mask(attention_mask)
-        sublayers = private_api.flatten_layers(self)
-        state_layers = [layer for layer in sublayers if isinstance(layer, StateLayer)]
-        num_segments = max(getattr(layer, "num_segments", 1) for layer in state_layers)
-        if training and num_segments > 1:
-            raise ValueError(
-                "A call does not support training with several segments, because it would train "
-                "only the first segment. Use `forward`, or a model of ut_keras.models. "
-                f"Received: num_segments={num_segments} of {self.name}."
-            )
-        if training and any(layer.trains_by_steps for layer in state_layers):
-            raise ValueError(
-                "A call does not support training with losses of several steps (supervised_every, "
-                "QHalting, PonderNetHalting with expected_loss=True), because it returns only the "
-                "output. Use `forward`, or a model of ut_keras.models. "
-                f"Received: a call of {self.name}."
-            )
-        combined_mask = _key_mask(padding_mask)
-        if use_causal_mask:
-            length = tf.shape(state)[1] if state.shape[1] is None else state.shape[1]
-            combined_mask = block_attention.prepare_mask(
-                AttentionMask(length, length, causal=True, key_mask=padding_mask)
-            )
-        if attention_mask is not None:
-            attention_mask = _as_bool(attention_mask)
-            if combined_mask is not None:
-                attention_mask &= attention.dense_mask(combined_mask)
-            combined_mask = attention_mask
+        if training:
+            self._check_training()
+        combined_mask = _combined_mask(state, padding_mask, attention_mask, use_causal_mask)
         if memory is not None:
             memory = self.project_memory(tf.identity(memory), _key_mask(memory_mask))
         inputs = StepInputs(
@@ -129,6 +105,25 @@ class StateLayer(Layer):
             for term in terms:
                 self.add_loss(tf.math.divide_no_nan(term.numerator, term.denominator))
         return result.output
+
+    def _check_training(self):
+        """Raise `ValueError` if a call cannot compute the training loss of this layer."""
+        sublayers = private_api.flatten_layers(self)
+        state_layers = [layer for layer in sublayers if isinstance(layer, StateLayer)]
+        num_segments = max(getattr(layer, "num_segments", 1) for layer in state_layers)
+        if num_segments > 1:
+            raise ValueError(
+                "A call does not support training with several segments, because it would train "
+                "only the first segment. Use `forward`, or a model of ut_keras.models. "
+                f"Received: num_segments={num_segments} of {self.name}."
+            )
+        if any(layer.trains_by_steps for layer in state_layers):
+            raise ValueError(
+                "A call does not support training with losses of several steps (supervised_every, "
+                "QHalting, PonderNetHalting with expected_loss=True), because it returns only the "
+                "output. Use `forward`, or a model of ut_keras.models. "
+                f"Received: a call of {self.name}."
+            )
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> Any:
         """Apply the layer to a state [B, S, D] and return all results.
@@ -266,6 +261,26 @@ def _as_bool(mask):
         with tf.control_dependencies([tf.debugging.assert_non_negative(mask, message)]):
             mask = tf.identity(mask)
     return tf.cast(mask, tf.bool)
+
+
+def _combined_mask(state, padding_mask, attention_mask, use_causal_mask):
+    """Return the attention mask of a call, which hides what any of its masks hides.
+
+    The arguments are those of `StateLayer.call`. The result is an `AttentionMask`, a bool tensor
+    that broadcasts to [B, H, S, S], or None.
+    """
+    combined_mask = _key_mask(padding_mask)
+    if use_causal_mask:
+        length = tf.shape(state)[1] if state.shape[1] is None else state.shape[1]
+        combined_mask = block_attention.prepare_mask(
+            AttentionMask(length, length, causal=True, key_mask=padding_mask)
+        )
+    if attention_mask is None:
+        return combined_mask
+    attention_mask = _as_bool(attention_mask)
+    if combined_mask is not None:
+        attention_mask &= attention.dense_mask(combined_mask)
+    return attention_mask
 
 
 def _key_mask(padding_mask):
