@@ -530,21 +530,38 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
             `recurrence_segments` or `recurrence_supervised_every` is not supported for this
             `recurrence_type` or side.
     """
-    steps = hp.act_max_steps if hp.recurrence_type == "act" else hp.num_rec_steps
     if hp.recurrence_segments > 1:
         segments.check(hp, side)
-    timing = timing_signal.make(hp, steps)
-    if hp.add_sru:
-        dtype = from_hparams.dtype_policy(hp)
-        timing = sru.TimingAndSRU(timing, sru.make(hp, side), name="signals", dtype=dtype)
-    kwargs: dict[str, Any] = {
-        "block": stack.make_block(
-            hp, side, hp.num_inrecurrence_layers, "rec_layer", hp.residual_scale
-        ),
+    timing = _make_timing(hp, side)
+    residual_scale = hp.residual_scale
+    block = stack.make_block(hp, side, hp.num_inrecurrence_layers, "rec_layer", residual_scale)
+    return {
+        "block": block,
         "timing": timing,
         "name": "depth",
         "dtype": from_hparams.dtype_policy(hp),
+        **_start_arguments(hp, side),
+        **_training_arguments(hp, side),
     }
+
+
+def _make_timing(hp, side):
+    """Return the layer that adds the signals, and the SRU with `add_sru`."""
+    steps = hp.act_max_steps if hp.recurrence_type == "act" else hp.num_rec_steps
+    timing = timing_signal.make(hp, steps)
+    if not hp.add_sru:
+        return timing
+    dtype = from_hparams.dtype_policy(hp)
+    return sru.TimingAndSRU(timing, sru.make(hp, side), name="signals", dtype=dtype)
+
+
+# The functions below omit each argument whose hparam has its default. Therefore a user's own
+# recurrence class must accept only the arguments that the hparams set.
+
+
+def _start_arguments(hp, side):
+    """Return the arguments that set the first state, the input and the number of steps."""
+    kwargs: dict[str, Any] = {}
     if hp.recurrence_input_injection != "none":
         # The other recurrences read the input or earlier states in their own way.
         if hp.recurrence_type not in ("basic", "act"):
@@ -554,11 +571,18 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
             )
         kwargs["injection"] = parts.injections.get(hp.recurrence_input_injection)(hp, side)
     if hp.recurrence_initial_state != "embedding":
-        kwargs["initial_state"] = parts.initial_states.get(hp.recurrence_initial_state)(hp, side)
+        make_initial_state = parts.initial_states.get(hp.recurrence_initial_state)
+        kwargs["initial_state"] = make_initial_state(hp, side)
     if hp.num_rec_steps_sampling is not None:
         sampling = parts.step_samplings.get(hp.num_rec_steps_sampling)(hp, side)
         if sampling is not None:
             kwargs["steps_sampling"] = sampling
+    return kwargs
+
+
+def _training_arguments(hp, side):
+    """Return the arguments that determine how the recurrence is trained."""
+    kwargs: dict[str, Any] = {}
     if hp.recurrence_supervised_every:
         if hp.recurrence_type != "basic":
             raise HParamError(
@@ -567,7 +591,6 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
             )
         # An encoder that a decoder attends to has no loss of its own.
         kwargs["supervised_every"] = hp.recurrence_supervised_every if side.answers else 0
-    # A user's own recurrence class must accept these arguments only if the hparams set them.
     if hp.recompute_grad:
         kwargs["recompute_grad"] = True
     if hp.recurrence_backprop_steps is not None:
