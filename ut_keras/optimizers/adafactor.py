@@ -87,7 +87,7 @@ class Adafactor(optimizer.Optimizer):
         super().build(variables)
         self._shardings = [self._make_sharding(variable) for variable in variables]
         if self.beta_1:
-            self._statistics.append(self.add_optimizer_variables(variables, "momentum"))
+            self._slots_by_name.append(self.add_optimizer_variables(variables, "momentum"))
         self._moments = list(map(self._add_moments, variables, self._shardings))
 
     def _slots_of(self, variable):

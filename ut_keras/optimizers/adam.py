@@ -41,7 +41,7 @@ class Adam(optimizer.Optimizer):
 
     _shared: Any = None  # `_Shared` during `apply`
     t2t_slot_name = "Adam"
-    statistics = ({"momentum": 0.0, "velocity": 0.0},)
+    slot_groups: tuple[dict[str, float], ...] = ({"momentum": 0.0, "velocity": 0.0},)
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class MultistepAdam(Adam):
     References: Saunders et al. 2018; T2T `utils/multistep_optimizer.py`.
     """
 
-    statistics = ({"accumulated": 0.0},)
+    slot_groups = (*Adam.slot_groups, {"accumulated": 0.0})
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ class Momentum(optimizer.Optimizer):
     """
 
     t2t_slot_name = "Momentum"
-    statistics = ({"momentum": 0.0},)
+    slot_groups = ({"momentum": 0.0},)
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Adagrad(optimizer.Optimizer):
     """Adagrad: v += g^2, w -= lr g / sqrt(v). The initial value of v is 0.1."""
 
     t2t_slot_name = "Adagrad"
-    statistics = ({"accumulator": 0.1},)
+    slot_groups = ({"accumulator": 0.1},)
 
     def _update(self, variable, gradient, learning_rate, slots):
         tf.raw_ops.ResourceApplyAdagrad(
@@ -81,7 +81,7 @@ class RMSProp(optimizer.Optimizer):
     t2t_slot_name = "RMSProp"
     # The kernel requires a momentum variable. T2T's checkpoints also contain this variable,
     # although no hparam sets the momentum coefficient, which is 0.
-    statistics = ({"velocity": 1.0}, {"momentum": 0.0})
+    slot_groups = ({"velocity": 1.0}, {"momentum": 0.0})
 
     def _update(self, variable, gradient, learning_rate, slots):
         velocity, momentum = slots

@@ -48,10 +48,10 @@ class Optimizer(private_api.GradientHook):
 
     # NAME in the names of the slots in T2T's checkpoints: VARIABLE/NAME, VARIABLE/NAME_1, ...
     t2t_slot_name: str | None = None
-    # The slots (such as moments) that a class stores for every weight, in addition to the slots of
-    # its base class. Each dict maps the name of a slot to its initial value. `build` creates the
-    # slots in one dict together for each weight, one weight after the other.
-    statistics: tuple[dict[str, float], ...] = ()
+    # The slots, such as moments, that the optimizer stores for every weight. Each dict maps the
+    # name of a slot to its initial value. `build` creates the slots of one dict together for each
+    # weight, one weight after the other.
+    slot_groups: tuple[dict[str, float], ...] = ()
     _excluded: tuple[str, ...] = ()  # see `exclude_from_weight_decay`
 
     def __init__(
@@ -84,13 +84,12 @@ class Optimizer(private_api.GradientHook):
                 name="noise_seed",
             )
         # One list per slot name. Each list has the order of the variables.
-        self._statistics: list[Any] = []
-        for cls in reversed(type(self).__mro__):
-            for initial_values in vars(cls).get("statistics", ()):
-                initial = [keras.initializers.Constant(value) for value in initial_values.values()]
-                self._statistics += self.add_optimizer_variables(
-                    variables, list(initial_values), initial
-                )
+        self._slots_by_name: list[Any] = []
+        for initial_values in self.slot_groups:
+            initial = [keras.initializers.Constant(value) for value in initial_values.values()]
+            self._slots_by_name += self.add_optimizer_variables(
+                variables, list(initial_values), initial
+            )
 
     def slots(self) -> dict[str, list]:
         """Return the slots of every variable by the variable's path, in T2T's order."""
@@ -99,7 +98,7 @@ class Optimizer(private_api.GradientHook):
     def _slots_of(self, variable):
         """Return the slots of a variable."""
         index = self.index_of(variable)
-        return [values[index] for values in self._statistics]
+        return [slots[index] for slots in self._slots_by_name]
 
     @keras.optimizers.Optimizer.learning_rate.setter
     def learning_rate(self, value: Any) -> None:
