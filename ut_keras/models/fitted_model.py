@@ -21,7 +21,7 @@ from ut_keras.ops import int32, private_api
 from ut_keras.ops.loss_term import LossTerm
 from ut_keras.optimizers import batch_update, learning_rate
 from ut_keras.optimizers import update as update_lib
-from ut_keras.optimizers.optimizer import parts
+from ut_keras.optimizers.optimizer import weight_optimizers
 
 _LOG = logging.getLogger("ut_keras")
 
@@ -274,7 +274,7 @@ class FittedModel(compiled_model.CompiledModel):
         Keras implements these options with branches and loops that fail on several replicas.
         """
         replicas = self.distribute_strategy.num_replicas_in_sync
-        optimizers = parts(self.optimizer)
+        optimizers = weight_optimizers(self.optimizer)
         for owner, name, least in (
             (self, "steps_per_execution", 2),
             *((optimizer, "gradient_accumulation_steps", 1) for optimizer in optimizers),
@@ -302,8 +302,8 @@ class FittedModel(compiled_model.CompiledModel):
             # A function that XLA compiled always waits for its data. A control dependency would
             # prevent the function from creating variables of the optimizer and of metrics.
             return step(data)
-        parts = [part for part in tf.nest.flatten(data) if part is not None]
-        with tf.control_dependencies(parts):
+        tensors = [tensor for tensor in tf.nest.flatten(data) if tensor is not None]
+        with tf.control_dependencies(tensors):
             return step(data)
 
     def test_step(self, data: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import weakref
 import keras
 
 from ut_keras.ops import private_api
-from ut_keras.optimizers.optimizer import parts
+from ut_keras.optimizers.optimizer import weight_optimizers
 
 _NAME = "_traced_update"
 
@@ -27,7 +27,7 @@ def forget_if_outdated(model: keras.Model) -> None:
     Args:
         model: a compiled model whose train function Keras is about to make or reuse.
     """
-    rates = [private_api.rate_or_schedule(part) for part in parts(model.optimizer)]
+    rates = [private_api.rate_or_schedule(one) for one in weight_optimizers(model.optimizer)]
     variables = [id(variable) for variable in model.trainable_variables]
     if _NAME in vars(model):
         references, traced_variables = vars(model)[_NAME]

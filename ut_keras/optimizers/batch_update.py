@@ -75,8 +75,8 @@ def update(
 
 def _check_no_accumulation(optimizer, num_segments):
     names = ("gradient_accumulation_steps", "accumulate_steps")
-    for part, name in itertools.product(optimizer_lib.parts(optimizer), names):
-        value = getattr(part, name, None) or 1
+    for one, name in itertools.product(optimizer_lib.weight_optimizers(optimizer), names):
+        value = getattr(one, name, None) or 1
         if value > 1:
             raise HParamError(
                 f"{name} must be 1 for a model with several segments, because each segment has its "

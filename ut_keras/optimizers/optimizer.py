@@ -129,7 +129,7 @@ class Optimizer(private_api.GradientHook):
 
     def process_gradients(self, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         variables = [variable for _, variable in pairs]
-        gradients = [dense(gradient, variable) for gradient, variable in pairs]
+        gradients = [dense_gradient(gradient, variable) for gradient, variable in pairs]
         if tf.distribute.get_strategy().num_replicas_in_sync > 1:
             # A single replica does not need the sum. There, computing the sum would leak memory,
             # because TensorFlow permanently stores a gradient function of the sum, which keeps the
@@ -209,11 +209,13 @@ class Optimizer(private_api.GradientHook):
         patterns for the variables that `exclude_from_weight_decay` excluded.
         """
         config = super().get_config()
-        for cls in type(self).__mro__:
-            if issubclass(cls, Optimizer):
-                for name in inspect.signature(cls.__init__).parameters:
-                    if name not in config and hasattr(self, name):
-                        config[name] = getattr(self, name)
+        own_classes = [cls for cls in type(self).__mro__ if issubclass(cls, Optimizer)]
+        names = [name for cls in own_classes for name in inspect.signature(cls.__init__).parameters]
+        config |= {
+            name: getattr(self, name)
+            for name in names
+            if name not in config and hasattr(self, name)
+        }
         if self._excluded:
             config[_EXCLUDED] = list(self._excluded)
         return config
@@ -227,7 +229,7 @@ class Optimizer(private_api.GradientHook):
         return optimizer
 
 
-def parts(optimizer: keras.optimizers.Optimizer) -> list[keras.optimizers.Optimizer]:
+def weight_optimizers(optimizer: keras.optimizers.Optimizer) -> list[keras.optimizers.Optimizer]:
     """Return the optimizers that update weights.
 
     These are the optimizers inside a `LossScaleOptimizer` or a `MultiOptimizer`, or otherwise the
@@ -235,11 +237,11 @@ def parts(optimizer: keras.optimizers.Optimizer) -> list[keras.optimizers.Optimi
     """
     inner = getattr(optimizer, "inner_optimizer", None)
     if inner is not None:
-        return parts(inner)
+        return weight_optimizers(inner)
     return list(getattr(optimizer, "optimizers", ())) or [optimizer]
 
 
-def dense(gradient: Any, variable: keras.Variable) -> Any:
+def dense_gradient(gradient: Any, variable: keras.Variable) -> Any:
     """Convert the gradient of a gather to a tensor of the variable's shape.
 
     The gradient of a gather has one row for each id. Clipping needs the sum of the rows of equal

@@ -21,7 +21,7 @@ from ut_keras.errors import UsageError
 from ut_keras.metrics import losses
 from ut_keras.ops import written_variables
 from ut_keras.ops.loss_term import LossTerm
-from ut_keras.optimizers.optimizer import dense
+from ut_keras.optimizers.optimizer import dense_gradient
 
 
 class Update(NamedTuple):
@@ -201,7 +201,7 @@ def compute(
         if gradient is None and (fills_gradients or variable.path in unread)
         # A Keras embedding in a user's layer has a gradient with a row for each token. Keras's
         # optimizers would square and clip these rows before adding them.
-        else dense(gradient, variable)
+        else dense_gradient(gradient, variable)
         for gradient, variable in zip(gradients, variables, strict=True)
     ]
     return Update(output, shares), gradients
