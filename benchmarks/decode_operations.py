@@ -75,8 +75,8 @@ def operations(name, beam_size, hidden_size=256, vocab_size=8000, shape=(16, 32)
     sizes = {"inputs": vocab_size, "targets": vocab_size}
     model = models.get(name.removeprefix("adaptive_"), hp, vocab_sizes=sizes)
     search = options.Options(beam_size=beam_size, per_example_length=True)
-    graph = generate.graph_options(search)
-    plain = generate.compiled_search(model, shape, graph).get_concrete_function()
+    trace_options = generate.options_of_trace(search)
+    plain = generate.traced_search(model, shape, trace_options).get_concrete_function()
     counts = training_operations.counted(plain.graph.as_graph_def())
     values = {name: tf.zeros([], dtype) for name, dtype in options.NUMBERS.items()}
     values = {**values, "seed": tf.zeros([2], tf.int32)}
@@ -86,7 +86,8 @@ def operations(name, beam_size, hidden_size=256, vocab_size=8000, shape=(16, 32)
         "forced_prefix": tf.zeros([shape[0], 1], tf.int32),
         "max_output_length": tf.zeros(shape[:1], tf.int32),
     }
-    compiled = generate.compiled_by_xla(model, graph, search.decode_length, rows, values)
+    decode_length = search.decode_length
+    compiled = generate.xla_search_function(model, trace_options, decode_length, rows, values)
     program = compiled.experimental_get_compiler_ir(rows, values)(stage="optimized_hlo")
     return sum(counts["loop"].values()), in_loops(program)
 

@@ -279,7 +279,7 @@ def test_constrained_search_matches_brute_force(seed):
         asked = Options(**{**options, "forced_prefix": prefix or None})
         values = {name: tf.cast(getattr(asked, name), dtype) for name, dtype in NUMBERS.items()}
         values["forced_prefix"] = tf.constant([prefix], tf.int32)
-        constrain = generate._constraint(generate.graph_options(asked), values)
+        constrain = constraints.combined(generate.options_of_trace(asked), values)
         task = _task(_next_logits(tables, 1, vocab_size), 1, limit, constrain)
         penalty = options["eos_penalty"]
         task = task._replace(eos_bonus=max(-penalty, 0.0), eos_penalty=penalty)

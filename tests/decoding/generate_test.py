@@ -16,8 +16,7 @@ from tests import seeds
 from tests import t2t_golden_test as t2t
 from tests.models import examples
 from ut_keras import hparams, models, t2t_import
-from ut_keras.decoding import generate as generate_lib
-from ut_keras.decoding import parallel_batch, traces
+from ut_keras.decoding import parallel_batch, sampling, traces
 from ut_keras.decoding.options import Options
 
 EOS = 1
@@ -720,7 +719,7 @@ def test_score_rejects_features():
 
 def test_noise_of_sampling_is_the_same_under_xla():
     def noise(shape):
-        return generate_lib._uniform(shape, tf.constant([3, 2]))
+        return sampling._uniform(shape, tf.constant([3, 2]))
 
     expected = tf.function(noise, autograph=False)([3, 11])
     for shape in ([3, 11], [4, 11]):  # a batch may be filled with further examples

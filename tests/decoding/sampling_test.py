@@ -1,9 +1,9 @@
-"""Tests of the distribution of the tokens that `generate.sampler` samples."""
+"""Tests of the distribution of the tokens that `sampling.sampler` samples."""
 
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.decoding import generate
+from ut_keras.decoding import sampling
 
 PROBABILITIES = np.float32([0.4, 0.3, 0.2, 0.1])
 ROWS = 4000
@@ -11,7 +11,7 @@ ROWS = 4000
 
 def _shares(temperature=1.0, top_k=0, top_p=1.0, seed=1):
     """Return the relative frequency of each token."""
-    choose = generate.sampler(temperature, top_k, top_p, tf.constant([seed, 0]))
+    choose = sampling.sampler(temperature, top_k, top_p, tf.constant([seed, 0]))
     log_probs = tf.tile(tf.math.log(PROBABILITIES)[tf.newaxis], [ROWS, 1])
     symbols = choose(log_probs, tf.constant(3)).numpy()
     return np.bincount(symbols, minlength=4) / ROWS
@@ -37,7 +37,7 @@ def test_top_p_keeps_smallest_set():
 
 
 def test_sampler_never_chooses_forbidden_tokens():
-    choose = generate.sampler(5.0, 0, 1.0, tf.constant([0, 0]))
+    choose = sampling.sampler(5.0, 0, 1.0, tf.constant([0, 0]))
     log_probs = tf.tile([[0.0, -np.inf, -1.0]], [500, 1])
     assert set(choose(log_probs, tf.constant(0)).numpy()) == {0, 2}
 
@@ -46,7 +46,7 @@ def test_seed_determines_samples():
     log_probs = tf.zeros([50, 8])
 
     def draw(seed, position):
-        choose = generate.sampler(1.0, 0, 1.0, tf.constant([seed, 0]))
+        choose = sampling.sampler(1.0, 0, 1.0, tf.constant([seed, 0]))
         return choose(log_probs, tf.constant(position)).numpy().tolist()
 
     assert draw(1, 2) == draw(1, 2)

@@ -239,7 +239,7 @@ def _assert_compiled_search_is_the_same(model, name):
     found = model.generate(features, **options, jit_compile=True)
     np.testing.assert_array_equal(found.ids, expected.ids)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4)
-    assert any(getattr(key[0], "__name__", "") == "compiled_by_xla" for key in traces.of(model))
+    assert any(getattr(key[0], "__name__", "") == "xla_search_function" for key in traces.of(model))
 
 
 @pytest.mark.slow

@@ -1,17 +1,53 @@
 """Constraints on the output of a search.
 
 Each constraint is a function (log probabilities float32 [B, K, V], `Query`, option). It returns log
-probabilities of the same shape, with -inf for tokens that are not allowed.
+probabilities of the same shape, with -inf for tokens that are not allowed. The function `combined`
+returns one function for all constraints of a search.
 """
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
 
 from ut_keras.decoding.beam_search import EOS, Query
+from ut_keras.decoding.options import Options
 from ut_keras.ops import private_api
 
 _FORBIDDEN = -float("inf")
+
+
+def combined(
+    trace_options: Options, values: Mapping[str, Any]
+) -> Callable[[tf.Tensor, Query], tf.Tensor] | None:
+    """Return one function that applies all constraints, or None if there are none.
+
+    A forced prefix overrides the other constraints.
+
+    Args:
+        trace_options: `Options` of `generate.options_of_trace`. They select the constraints.
+        values: dict from the name of an option to its value, a tensor.
+    """
+    active = []
+    if trace_options.eos_penalty:
+        active.append(partial(eos_penalty, penalty=values["eos_penalty"]))
+    if trace_options.min_length:
+        active.append(partial(min_length, length=values["min_length"]))
+    if trace_options.no_repeat_ngram_size:
+        active.append(partial(no_repeated_ngrams, n=trace_options.no_repeat_ngram_size))
+    if not active and not trace_options.forced_prefix:
+        return None
+
+    def constrain(log_probs, query):
+        free = log_probs
+        for constraint in active:
+            free = constraint(free, query)
+        if trace_options.forced_prefix:
+            return forced_prefix(log_probs, query, values["forced_prefix"], free)
+        return free
+
+    return constrain
 
 
 def min_length(log_probs: tf.Tensor, query: Query, length: Any) -> tf.Tensor:

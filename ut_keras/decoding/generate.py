@@ -1,12 +1,17 @@
 """Implements `model.generate`: checks the features and runs a compiled search.
 
-One trace of the search serves all batch sizes, lengths and values of numeric options. Only options
-that change the graph, such as the number of beams, require a new trace.
+    generate                     checks the arguments, and splits the batch into groups
+        _search_group            searches the outputs of one group
+            traced_search        a search that serves all batch sizes and lengths
+            xla_search_function  a search that XLA compiles for one shape
+    fixed_search                 a search in the caller's graph, where all shapes are static
+
+One trace of `traced_search` serves all values of numeric options. Only options that change the
+graph, such as the number of beams, require a new trace.
 """
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +23,7 @@ from ut_keras.decoding import (
     constraints,
     next_logits,
     parallel_batch,
+    sampling,
     score,
     traces,
     xla_search,
@@ -26,7 +32,7 @@ from ut_keras.decoding.decoded_model import DecodedModel
 from ut_keras.decoding.options import NUMBERS, Options
 from ut_keras.layers.basic import embedding
 from ut_keras.layers.basic.signature import Shape, StepInputs
-from ut_keras.ops import compiled, maximum, private_api
+from ut_keras.ops import compiled, private_api
 
 # If one of these options is 0, the graph has no input for this option.
 _OMITTED_AT_ZERO = ("eos_penalty", "temperature", "min_length")
@@ -54,7 +60,7 @@ def generate(
     seed = _seed(options.seed)
     if not tf.executing_eagerly():
         if private_api.is_compiled_by_xla():
-            return _search_under_xla(model, source_features, prefix, seed, options)
+            return _search_inside_xla(model, source_features, prefix, seed, options)
         source = batch_plan.require_equal_lengths(model, source, options.per_example_length)
         return _search_group(model, {name: source}, prefix, seed, options)
     groups = batch_plan.split(model, source, options.per_example_length)
@@ -72,7 +78,7 @@ def generate(
     return batch_plan.restore_order(beam_search.concat(parts, source.shape[1]), groups)
 
 
-def _search_under_xla(model, source_features, prefix, seed, options):
+def _search_inside_xla(model, source_features, prefix, seed, options):
     """Return `Decoded` for static shapes, with ids of the maximum length, 0 after the output.
 
     XLA has no assertions. So models for which padding matters must get sources of one length.
@@ -87,10 +93,15 @@ def _search_under_xla(model, source_features, prefix, seed, options):
         )
     seed = tf.stack([tf.cast(seed, tf.int32), 0])
     decoded = fixed_search(model, source_features, options, seed, prefix)
-    if options.return_steps:
-        source_steps, target_steps = score.steps(model, source_features, decoded.ids, options)
-        decoded = decoded._replace(source_steps=source_steps, target_steps=target_steps)
-    return decoded
+    return _with_steps(model, source_features, decoded, options)
+
+
+def _with_steps(model, source_features, decoded, options):
+    """Return `Decoded` with the number of steps of each position, if `return_steps` is set."""
+    if not options.return_steps:
+        return decoded
+    source_steps, target_steps = score.steps(model, source_features, decoded.ids, options)
+    return decoded._replace(source_steps=source_steps, target_steps=target_steps)
 
 
 def _seed(seed):
@@ -104,27 +115,24 @@ def _seed(seed):
 def _search_group(model, source_features, prefix, seed, options):
     """Return `Decoded` for examples that may share a batch."""
     (source,) = source_features.values()
-    graph = graph_options(options)
-    search = compiled_search(model, source.shape, graph)
+    trace_options = options_of_trace(options)
+    search = traced_search(model, source.shape, trace_options)
     values = {name: tf.cast(getattr(options, name), dtype) for name, dtype in NUMBERS.items()}
     values["seed"] = tf.stack([tf.cast(seed, tf.int32), 0])
     rows = {"source_features": source_features, "forced_prefix": prefix}
     decoded = None
-    if _is_compiled(model, source, options):
-        decoded = _search_padded(model, source_features, prefix, values, options)
-    if decoded is None and graph.temperature:
+    if _uses_xla(model, source, options):
+        decoded = _search_with_xla(model, source_features, prefix, values, options)
+    if decoded is None and trace_options.temperature:
         # The random samples of an example depend on its index in the batch.
         decoded = search(rows, values)
     elif decoded is None:
         parts = parallel_batch.run(search, rows, values)
         decoded = beam_search.concat(parts, source.shape[1])
-    if options.return_steps:
-        source_steps, target_steps = score.steps(model, source_features, decoded.ids, options)
-        decoded = decoded._replace(source_steps=source_steps, target_steps=target_steps)
-    return decoded
+    return _with_steps(model, source_features, decoded, options)
 
 
-def _is_compiled(model, source, options):
+def _uses_xla(model, source, options):
     """Return whether XLA compiles the search of a batch."""
     if tf.executing_eagerly():
         is_empty = source.shape.num_elements() == 0
@@ -133,7 +141,7 @@ def _is_compiled(model, source, options):
     return options.jit_compile is True and xla_search.is_used(model, options, 0)
 
 
-def _search_padded(model, source_features, prefix, values, options):
+def _search_with_xla(model, source_features, prefix, values, options):
     """Return `Decoded` of a search that XLA compiles, or None if XLA cannot compile it."""
     (source,) = source_features.values()
     lengths = (options.per_example_length, options.decode_length)
@@ -142,15 +150,15 @@ def _search_padded(model, source_features, prefix, values, options):
     values = {name: value for name, value in values.items() if name != "decode_length"}
 
     def search(rows, values):
-        graph, decode_length = graph_options(options), options.decode_length
-        return compiled_by_xla(model, graph, decode_length, rows, values)(rows, values)
+        trace_options, decode_length = options_of_trace(options), options.decode_length
+        return xla_search_function(model, trace_options, decode_length, rows, values)(rows, values)
 
     return xla_search.run(model, search, rows, values, options)
 
 
-def compiled_by_xla(
+def xla_search_function(
     model: DecodedModel,
-    graph: Options,
+    trace_options: Options,
     decode_length: int,
     rows: Mapping[str, tf.Tensor],
     values: Mapping[str, tf.Tensor],
@@ -159,7 +167,7 @@ def compiled_by_xla(
 
     Args:
         model: a `DecodedModel`.
-        graph: `Options` of `graph_options`.
+        trace_options: `Options` of `options_of_trace`.
         decode_length: int.
         rows: the result of `xla_search.pad`. The shapes of the search are the shapes of these rows.
             Inside a `tf.function`, their sizes are unknown. XLA then compiles the search for each
@@ -170,14 +178,21 @@ def compiled_by_xla(
         Function (rows, values) -> (untrimmed `Decoded`, length of its ids).
     """
     searches = traces.of(model)
-    key = (compiled_by_xla, graph, decode_length, *(tuple(x.shape) for x in rows.values()))
+    key = (
+        xla_search_function,
+        trace_options,
+        decode_length,
+        *(tuple(x.shape) for x in rows.values()),
+    )
     if key not in searches:
 
         def run(rows, values):
             numbers = {**values, "decode_length": decode_length}
             numbers["forced_prefix"] = rows["forced_prefix"]
             features = {"inputs": rows["inputs"]}
-            return _search_untrimmed(model, features, graph, numbers, rows["max_output_length"])
+            return _search_untrimmed(
+                model, features, trace_options, numbers, rows["max_output_length"]
+            )
 
         signature = tf.nest.map_structure(
             lambda x: tf.TensorSpec(x.shape, x.dtype), [dict(rows), dict(values)]
@@ -186,7 +201,7 @@ def compiled_by_xla(
     return searches[key]
 
 
-def graph_options(options: Options) -> Options:
+def options_of_trace(options: Options) -> Options:
     """Return the `Options` that identify a trace.
 
     A numeric option becomes True if the graph has an input for it, and False otherwise.
@@ -198,13 +213,15 @@ def graph_options(options: Options) -> Options:
     return dataclasses.replace(options, **{**others, **switches}, forced_prefix=has_prefix)
 
 
-def compiled_search(model: DecodedModel, source_shape: Shape, graph: Options) -> Callable[..., Any]:
+def traced_search(
+    model: DecodedModel, source_shape: Shape, trace_options: Options
+) -> Callable[..., Any]:
     """Return the search as a `tf.function`, traced at its first call.
 
     Args:
         model: a `DecodedModel`.
         source_shape: shape of the source. Only the axes after [B, S] matter.
-        graph: `Options` of `graph_options`.
+        trace_options: `Options` of `options_of_trace`.
 
     Returns:
         Function (rows, values) -> `Decoded`. `rows` is a dict with the keys "source_features" and
@@ -213,12 +230,12 @@ def compiled_search(model: DecodedModel, source_shape: Shape, graph: Options) ->
     """
     searches = traces.of(model)
     # A trace fits only sources of the same rank and word count.
-    key = (_search, graph, *source_shape[2:])
+    key = (_search, trace_options, *source_shape[2:])
     if key not in searches:
 
         def run(rows, values):
             values = {**values, "forced_prefix": rows["forced_prefix"]}
-            return _search(model, rows["source_features"], graph, values)
+            return _search(model, rows["source_features"], trace_options, values)
 
         name = "inputs" if model.encoder is not None else "prompt"
         # The last axis is the number of words in a sentence of bAbI, which is fixed.
@@ -256,17 +273,17 @@ def fixed_search(
     values = {name: getattr(options, name) for name in NUMBERS}
     values["seed"] = [options.seed or 0, 0] if seed is None else seed
     values["forced_prefix"] = forced_prefix
-    decoded, _ = _search_untrimmed(model, source_features, graph_options(options), values)
+    decoded, _ = _search_untrimmed(model, source_features, options_of_trace(options), values)
     shape = [source.shape[0], options.beam_size, source.shape[1] + options.decode_length]
     return beam_search.Decoded(tf.reshape(decoded.ids, shape), decoded.scores)
 
 
-def _search(model, source_features, graph, values):
-    decoded, length = _search_untrimmed(model, source_features, graph, values)
+def _search(model, source_features, trace_options, values):
+    decoded, length = _search_untrimmed(model, source_features, trace_options, values)
     return decoded._replace(ids=decoded.ids[:, :, :length])
 
 
-def _search_untrimmed(model, source_features, graph, values, max_output_length=None):
+def _search_untrimmed(model, source_features, trace_options, values, max_output_length=None):
     """Return `Decoded` with ids of the maximum length, and the length of the outputs.
 
     Args:
@@ -279,12 +296,14 @@ def _search_untrimmed(model, source_features, graph, values, max_output_length=N
     if "inputs" in source_features:
         source_length = source.shape[1] if isinstance(max_length, int) else None
         max_length += source_length or tf.shape(source)[1]
-    inputs = StepInputs(num_steps=graph.num_steps, exit_threshold=graph.exit_threshold)
+    inputs = StepInputs(
+        num_steps=trace_options.num_steps, exit_threshold=trace_options.exit_threshold
+    )
     function, cache = next_logits.make(
-        model, source_features, graph.beam_size, max_length, graph.cache, inputs
+        model, source_features, trace_options.beam_size, max_length, trace_options.cache, inputs
     )
     if max_output_length is None:
-        lengths = (graph.per_example_length, values["decode_length"])
+        lengths = (trace_options.per_example_length, values["decode_length"])
         max_output_length = _max_output_length(source_features, *lengths)
     task = beam_search.Task(
         function,
@@ -292,16 +311,17 @@ def _search_untrimmed(model, source_features, graph, values, max_output_length=N
         tf.shape(source)[0],
         max_length,
         max_output_length,
-        _constraint(graph, values),
+        constraints.combined(trace_options, values),
         tf.maximum(-values["eos_penalty"], 0.0),
         values["eos_penalty"],
     )
-    if graph.temperature:
+    if trace_options.temperature:
         names = ("temperature", "top_k", "top_p", "seed")
-        return beam_search.untrimmed_greedy_search(task, sampler(*(values[name] for name in names)))
-    if graph.beam_size == 1:
+        choose = sampling.sampler(*(values[name] for name in names))
+        return beam_search.untrimmed_greedy_search(task, choose)
+    if trace_options.beam_size == 1:
         return beam_search.untrimmed_greedy_search(task)
-    return beam_search.untrimmed_beam_search(task, graph.beam_size, values["alpha"])
+    return beam_search.untrimmed_beam_search(task, trace_options.beam_size, values["alpha"])
 
 
 def _max_output_length(source_features, per_example_length, decode_length):
@@ -315,32 +335,6 @@ def _max_output_length(source_features, per_example_length, decode_length):
         # If `source` has no columns, `reduce_max` returns the least integer. `maximum` makes it 0.
         return tf.maximum(tf.reduce_max(ends, axis=1), 0) + decode_length
     return tf.fill([batch_size], length + decode_length)
-
-
-def _constraint(graph, values):
-    """Return one function that applies all constraints, or None if there are none.
-
-    A forced prefix overrides the other constraints.
-    """
-    active = []
-    if graph.eos_penalty:
-        active.append(partial(constraints.eos_penalty, penalty=values["eos_penalty"]))
-    if graph.min_length:
-        active.append(partial(constraints.min_length, length=values["min_length"]))
-    if graph.no_repeat_ngram_size:
-        active.append(partial(constraints.no_repeated_ngrams, n=graph.no_repeat_ngram_size))
-    if not active and not graph.forced_prefix:
-        return None
-
-    def constrain(log_probs, query):
-        free = log_probs
-        for constraint in active:
-            free = constraint(free, query)
-        if graph.forced_prefix:
-            return constraints.forced_prefix(log_probs, query, values["forced_prefix"], free)
-        return free
-
-    return constrain
 
 
 def _source_features(model: DecodedModel, features: Mapping[str, Any]) -> dict[str, tf.Tensor]:
@@ -369,47 +363,3 @@ def _forced_prefix(prefix, source, vocab_size):
     if not prefix.shape.is_compatible_with([batch_size, None]) or prefix.shape[1:] == [0]:
         raise ValueError(f"forced_prefix must be [{batch_size}, length]. Received: {prefix.shape}.")
     return prefix
-
-
-def sampler(temperature: Any, top_k: Any, top_p: Any, seed: tf.Tensor) -> Callable[[Any, Any], Any]:
-    """Return a `choose` function for `greedy_search` that samples tokens.
-
-    Args:
-        temperature, top_k, top_p: scalars, see `Options`.
-        seed: int32 [2].
-    """
-
-    def choose(log_probs, position):
-        logits = log_probs / temperature
-        ordered = tf.sort(logits, axis=-1, direction="DESCENDING")
-        vocab_size = tf.shape(logits)[-1]
-        kept = tf.where(top_k > 0, tf.minimum(top_k, vocab_size), vocab_size)
-        ordered = tf.where(tf.range(vocab_size) < kept, ordered, -float("inf"))
-        probs = tf.nn.softmax(ordered)
-        before = tf.cumsum(probs, axis=-1, exclusive=True)
-        ordered = tf.where(before < top_p, ordered, float("inf"))
-        smallest_kept = tf.reduce_min(
-            tf.where(tf.math.is_finite(ordered), ordered, float("inf")), axis=-1, keepdims=True
-        )
-        logits = tf.where(logits >= smallest_kept, logits, -float("inf"))
-        # The Gumbel-max trick, with noise from a stateless random generator.
-        noise = _uniform(tf.shape(logits), seed + tf.stack([0, position]))
-        return maximum.argmax(logits - tf.math.log(-tf.math.log(noise)))
-
-    return choose
-
-
-def _uniform(shape, seed):
-    """Return random numbers in [1e-20, 1), float32, with the same values with and without XLA.
-
-    The generator is Philox, whose first numbers do not depend on the batch size. TensorFlow selects
-    it on CPUs and GPUs. XLA has the same random bits, but makes a float from the upper bits of an
-    integer. TensorFlow uses the lower bits.
-    """
-    least = 1e-20
-    if not private_api.is_compiled_by_xla():
-        return tf.random.stateless_uniform(shape, seed, minval=least, maxval=1.0)
-    bits = tf.random.stateless_uniform(shape, seed, None, None, tf.uint32, alg="philox")
-    fraction = tf.bitwise.bitwise_and(bits, tf.constant(0x7FFFFF, tf.uint32))
-    one = tf.constant(0x3F800000, tf.uint32)  # the bits of 1.0
-    return tf.bitcast(tf.bitwise.bitwise_or(fraction, one), tf.float32) - 1.0 + least
