@@ -43,6 +43,20 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Cluster | N
     text = environment.get(_VARIABLE)
     if not text:
         return None
+    jobs, kind, index = _parse(text)
+    if not jobs:
+        return None
+    _check_jobs(jobs, kind, index)
+    chiefs = jobs.get("chief", [])
+    workers = (*chiefs, *jobs.get("worker", []))
+    _check_addresses(workers)
+    if len(workers) == 1:
+        return None
+    return Cluster(workers, index + (len(chiefs) if kind == "worker" else 0))
+
+
+def _parse(text):
+    """Return the value of TF_CONFIG as (addresses by job, job of this process, its index)."""
     try:
         config = json.loads(text)
         jobs = config.get("cluster", {})
@@ -51,14 +65,16 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Cluster | N
                 raise TypeError(f"The addresses of a job must be a list. Received: {given!r}.")
         # The task is required. Otherwise every worker would assume that it is the first worker.
         task = config["task"] if jobs else {"type": "worker", "index": 0}
-        kind, index = str(task["type"]), int(str(task["index"]))
+        return jobs, str(task["type"]), int(str(task["index"]))
     except (LookupError, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ClusterError(
             f'{_VARIABLE} must be JSON like {{"cluster": {{"worker": ["host:port", …]}}, "task": '
             f'{{"type": "worker", "index": 0}}}}. Received: {text!r}.'
         ) from error
-    if not jobs:
-        return None
+
+
+def _check_jobs(jobs, kind, index):
+    """Check the names of the jobs, and that task `index` of the job `kind` exists."""
     if not set(jobs) <= {"chief", "worker"}:
         raise ClusterError(
             f'The jobs of {_VARIABLE} must be "worker" and, optionally, "chief". Parameter '
@@ -71,7 +87,10 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Cluster | N
             f"The task of {_VARIABLE} must be a member of its cluster. "
             f"Received: task {kind} {index}, cluster {jobs}."
         )
-    workers = (*jobs.get("chief", []), *jobs.get("worker", []))
+
+
+def _check_addresses(workers):
+    """Check that all workers have valid addresses, and that no two addresses are equal."""
     for worker in workers:
         host_and_port(worker)
     if len(set(workers)) < len(workers):
@@ -79,9 +98,6 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Cluster | N
             f"The workers of {_VARIABLE} must have different addresses. "
             f"Received: {', '.join(workers)}."
         )
-    if len(workers) == 1:
-        return None
-    return Cluster(workers, index + (len(jobs.get("chief", [])) if kind == "worker" else 0))
 
 
 def host_and_port(address: str) -> tuple[str, int]:
