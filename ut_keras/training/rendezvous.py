@@ -98,50 +98,72 @@ def _gather(server, workers, deadline, fingerprint):
             except TimeoutError:
                 continue
             stack.enter_context(connection)
-            connection.settimeout(_SOCKET_TIMEOUT_SECONDS)
-            # Other programs may connect to the port. Messages in another format are ignored.
-            with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-                message = _read(connection)
-                index = range(1, len(workers)).index(message["worker"]) + 1
-                fingerprints[index], connections[index] = message["statement"], connection
-        received = [fingerprints.get(i) for i in range(len(workers))]
+            if message := _receive(connection, len(workers)):
+                index, received = message
+                fingerprints[index], connections[index] = received, connection
+        content = {"statements": [fingerprints.get(i) for i in range(len(workers))]}
+        if missing:
+            content = {"missing": missing}
         # The chief also uses the decoded message, so that all workers compare the same values.
-        content = {"missing": missing} if missing else {"statements": received}
         reply = json.loads(json.dumps(content))
-        for connection in connections.values():
-            with contextlib.suppress(OSError):
-                connection.sendall(_encode_line(reply))
-                # This call returns when the worker has closed the connection. Then the port is
-                # free.
-                connection.recv(1)
+        _send_to_all(connections.values(), reply)
     return reply
+
+
+def _receive(connection, num_workers):
+    """Return (index, fingerprint) of the worker that has connected.
+
+    The result is None for a message in another format, because other programs may connect to the
+    port.
+    """
+    connection.settimeout(_SOCKET_TIMEOUT_SECONDS)
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        message = _read(connection)
+        if message["worker"] in range(1, num_workers):
+            return int(message["worker"]), message["statement"]
+    return None
+
+
+def _send_to_all(connections, reply):
+    for connection in connections:
+        with contextlib.suppress(OSError):
+            connection.sendall(_encode_line(reply))
+            # This call returns when the worker has closed the connection. Then the port is free.
+            connection.recv(1)
 
 
 def _report_to_chief(cluster, deadline, fingerprint):
     """Send the fingerprint of this worker to the chief and return the chief's reply."""
-    chief = cluster.workers[0]
+    line = _encode_line({"worker": cluster.index, "statement": fingerprint})
     while True:
-        try:
-            with socket.create_connection(
-                host_and_port(chief), _SOCKET_TIMEOUT_SECONDS
-            ) as connection:
-                connection.sendall(
-                    _encode_line({"worker": cluster.index, "statement": fingerprint})
-                )
-                connection.settimeout(max(0, deadline - time.monotonic()) + _SOCKET_TIMEOUT_SECONDS)
-                reply = _read(connection)
-                if reply.keys() & {"missing", "statements"}:
-                    return reply
-                reason: Any = _NOT_A_WAITING_CHIEF
-        except ValueError:
-            # Either another program uses the port, or TensorFlow already runs in the chief. In the
-            # second case, the chief will stop, because this worker is missing.
-            reason = _NOT_A_WAITING_CHIEF
-        except OSError as error:
-            reason = error.strerror or error
+        reply, reason = _ask_chief(cluster.workers[0], line, deadline)
+        if reply is not None:
+            return reply
         if time.monotonic() >= deadline:
-            return {"missing": [f"{chief}: {reason}"]}
+            return {"missing": [f"{cluster.workers[0]}: {reason}"]}
         time.sleep(_POLL_SECONDS)
+
+
+def _ask_chief(chief, line, deadline):
+    """Send a line to the chief once.
+
+    Returns:
+        (reply, ""), or (None, reason) if no chief has replied.
+    """
+    try:
+        with socket.create_connection(host_and_port(chief), _SOCKET_TIMEOUT_SECONDS) as connection:
+            connection.sendall(line)
+            connection.settimeout(max(0, deadline - time.monotonic()) + _SOCKET_TIMEOUT_SECONDS)
+            reply = _read(connection)
+    except ValueError:
+        # Either another program uses the port, or TensorFlow already runs in the chief. In the
+        # second case, the chief will stop, because this worker is missing.
+        return None, _NOT_A_WAITING_CHIEF
+    except OSError as error:
+        return None, error.strerror or error
+    if reply.keys() & {"missing", "statements"}:
+        return reply, ""
+    return None, _NOT_A_WAITING_CHIEF
 
 
 _NOT_A_WAITING_CHIEF = "the response is not from a chief that waits for workers"
