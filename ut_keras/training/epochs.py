@@ -83,8 +83,7 @@ class Epochs:
         self._longest = longest
         self._limited_batches = None
         if self._batch:
-            self._epoch += 1
-            self._batch = 0
+            self._begin_next_epoch()
 
     @property
     def _order(self):
@@ -123,8 +122,7 @@ class Epochs:
         order = int(self.position["order"])
         if not order or order == self._order:
             return None
-        self._epoch += 1
-        self._batch = 0
+        self._begin_next_epoch()
         return (
             "The order of the batches differs from the order in the checkpoint, because the data, "
             "seed, batch size, number of replicas or lengths differ. "
@@ -132,24 +130,29 @@ class Epochs:
         )
 
     def _generate(self):
+        """Yield the batches of this epoch and of all later epochs, and count them."""
         while True:
             is_new = self._batch == 0
             with readable.errors():
                 for batch in self._remaining_batches():
-                    if (
-                        self._indexed_batches is not None
-                        and self._batch >= self._indexed_batches.num_batches
-                    ):
-                        self._epoch += 1
-                        self._batch = 0
+                    if self._is_end_of_epoch():
+                        self._begin_next_epoch()
                     self._batch += 1
                     yield batch
             if is_new and self._batch == 0:
                 raise EmptyDatasetError(
                     "The training data must have at least one batch. Received: no batch."
                 )
-            self._epoch += 1
-            self._batch = 0
+            self._begin_next_epoch()
+
+    def _is_end_of_epoch(self):
+        """Return whether `IndexedBatches` have no further batch in this epoch."""
+        batches = self._indexed_batches
+        return batches is not None and self._batch >= batches.num_batches
+
+    def _begin_next_epoch(self):
+        self._epoch += 1
+        self._batch = 0
 
     def _remaining_batches(self):
         """Return the batches after the current position.
