@@ -76,10 +76,9 @@ def peak_of(device_name: str, dtype: str, allows_tf32: bool = True) -> float | N
     name = re.sub(r"^(NVIDIA|Tesla) ", "", device_name)
     for pattern, peak in _PEAKS.items():
         if re.fullmatch(pattern, name):
-            of_float32 = peak.tf32 if allows_tf32 and peak.tf32 else peak.float32
-            rates = {"bfloat16": peak.bfloat16, "float32": of_float32}
-            rate = rates.get(dtype)
-            return rate and 1e12 * rate
+            float32_rate = peak.tf32 if allows_tf32 and peak.tf32 else peak.float32
+            rate = {"bfloat16": peak.bfloat16, "float32": float32_rate}.get(dtype)
+            return None if rate is None else 1e12 * rate
     return None
 
 
@@ -101,12 +100,12 @@ def find(model: keras.Model, strategy: tf.distribute.Strategy) -> CardRate | Non
     peak = 0.0
     for gpu in gpus[: len(devices)]:
         name = tf.config.experimental.get_device_details(gpu).get("device_name", "")
-        of_gpu = peak_of(name, dtype, allows_tf32)
-        if of_gpu is None:
+        gpu_peak = peak_of(name, dtype, allows_tf32)
+        if gpu_peak is None:
             return None
-        peak += of_gpu
+        peak += gpu_peak
 
-    def of_batch(batch):
+    def count_batch(batch):
         features, targets, *_ = batch
         inputs = features.get("inputs")
         shapes = [
@@ -119,4 +118,4 @@ def find(model: keras.Model, strategy: tf.distribute.Strategy) -> CardRate | Non
         ]
         return functools.reduce(operator.add, counts)
 
-    return CardRate(peak, of_batch)
+    return CardRate(peak, count_batch)

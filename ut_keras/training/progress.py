@@ -118,10 +118,10 @@ class Progress:
         """
         values = _to_floats([result for _, result, _ in results])
         flops = 0.0
-        for of_step, (_, _, of_update) in zip(values, results, strict=True):
-            if of_update is not None:
-                ponder_steps = of_step["ponder_sum"] / max(of_step["ponder_count"], 1.0)
-                flops += of_update.total(ponder_steps)
+        for step_values, (_, _, update_flops) in zip(values, results, strict=True):
+            if update_flops is not None:
+                ponder_steps = step_values["ponder_sum"] / max(step_values["ponder_count"], 1.0)
+                flops += update_flops.total(ponder_steps)
         steps = list(zip((step for step, _, _ in results), values, strict=True))
         return ReadResults(steps, self.live.clock(), input_wait_seconds, flops)
 

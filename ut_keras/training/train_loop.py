@@ -82,31 +82,48 @@ class TrainLoop:
         self.stop = distribution.CoordinatedStop(self.strategy, waits=False)
 
         self._epochs = epochs_lib.Epochs(self.make_epoch, self.strategy)
-        self._curriculum: Any = None
-        if self.settings.curriculum:
-            self._curriculum = curriculum.Curriculum(
-                self.settings.curriculum, self.make_epoch(0), self.strategy
-            )
-            self._epochs.limit_length(self._curriculum.length)
+        self._curriculum = self._make_curriculum()
         with self.strategy.scope():
             self.optimizer.build(self.model.trainable_variables)
-        self._checkpoints = checkpoint.Checkpoints(
-            self.output_dir,
-            self.model,
-            self.optimizer,
-            {**self._epochs.position, **(self._curriculum.position if self._curriculum else {})},
-            keep=self.settings.keep_checkpoints,
-            moving_average=self.average and self.average.variables,
-        )
+        self._checkpoints = self._make_checkpoints()
         self._card_rate = card_rate.find(self.model, self.strategy)
-        self._progress = progress.Progress(
-            self.settings.train_steps, peak=self._card_rate and self._card_rate.peak
-        )
+        peak = None if self._card_rate is None else self._card_rate.peak
+        self._progress = progress.Progress(self.settings.train_steps, peak=peak)
         self._check_folder: Callable[[int], Any] = lambda step: None
         if self._is_chief:
             status = os.stat(self.output_dir)
             self._check_folder = functools.partial(saving.check_folder, self.output_dir, status)
-        self._saver = saving.Saver(
+        self._saver = self._make_saver()
+        self._profiler = StepProfiler(self.output_dir, self.settings.profile_steps)
+        self._reads_in_background = distribution.has_accelerator(self.strategy)
+        self._reader = concurrent.futures.ThreadPoolExecutor(max_workers=1)
+        self._reported: _Report | None = None  # the report whose results are being read
+        self._update: Any = None
+        self._restore()
+
+    def _make_curriculum(self):
+        """Return the `Curriculum`, or None. It limits the length of the first examples."""
+        if not self.settings.curriculum:
+            return None
+        made = curriculum.Curriculum(self.settings.curriculum, self.make_epoch(0), self.strategy)
+        self._epochs.limit_length(made.length)
+        return made
+
+    def _make_checkpoints(self):
+        position = dict(self._epochs.position)
+        if self._curriculum:
+            position.update(self._curriculum.position)
+        return checkpoint.Checkpoints(
+            self.output_dir,
+            self.model,
+            self.optimizer,
+            position,
+            keep=self.settings.keep_checkpoints,
+            moving_average=self.average.variables if self.average else None,
+        )
+
+    def _make_saver(self):
+        return saving.Saver(
             self._checkpoints,
             self._is_chief,
             self._before_save,
@@ -114,12 +131,6 @@ class TrainLoop:
             self.settings.eval_every_steps,
             self.settings.save_every_seconds,
         )
-        self._profiler = StepProfiler(self.output_dir, self.settings.profile_steps)
-        self._reads_in_background = distribution.has_accelerator(self.strategy)
-        self._reader = concurrent.futures.ThreadPoolExecutor(max_workers=1)
-        self._reported: _Report | None = None  # the report whose results are being read
-        self._update: Any = None
-        self._restore()
 
     # The train loop.
 

@@ -116,9 +116,9 @@ def _count(model, curriculum, output, features, targets, *weights):
     ponder_sum, ponder_count = ponder.sum_and_count(ponder_times)
     accuracy = metrics.get("accuracy_per_sequence")
     correct, sequences = accuracy(logits, targets, *matched)
-    of_tokens = (tf.zeros([]), tf.zeros([]))
+    correct_tokens = target_tokens = tf.zeros([])
     if "inputs" not in features:
-        of_tokens = metrics.get("accuracy")(logits, targets, *matched)
+        correct_tokens, target_tokens = metrics.get("accuracy")(logits, targets, *matched)
     newest_correct = newest_sequences = tf.constant(0.0)
     if curriculum is not None:
         newest = curriculum.newest_weights(features, targets, *matched)
@@ -128,8 +128,8 @@ def _count(model, curriculum, output, features, targets, *weights):
         loss=tf.constant(0.0),
         correct=correct,
         sequences=sequences,
-        correct_tokens=of_tokens[0],
-        target_tokens=of_tokens[1],
+        correct_tokens=correct_tokens,
+        target_tokens=target_tokens,
         newest_correct=newest_correct,
         newest_sequences=newest_sequences,
         tokens=_count_tokens(features, targets),
