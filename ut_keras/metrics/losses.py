@@ -25,7 +25,7 @@ from ut_keras.ops import custom_gradient, log_softmax, maximum, private_api
 from ut_keras.ops.loss_term import LossTerm
 
 
-def of_all_replicas(terms: Mapping[str, list[LossTerm]]) -> dict[str, list[LossTerm]]:
+def with_summed_denominators(terms: Mapping[str, list[LossTerm]]) -> dict[str, list[LossTerm]]:
     """Return the terms with denominators that are summed over the replicas.
 
     If a numerator is divided by its summed denominator, the quotient is this replica's share of the
@@ -150,10 +150,10 @@ def _losses_under_xla(logits, targets, spread, entropy):
 
 def _with_smoothing(logits, targets, normalizer, spread, entropy):
     """Return the losses from the logits, in float32, and their normalizers."""
-    of_targets = log_softmax.take(logits, targets)
-    losses = normalizer - of_targets
+    target_logits = log_softmax.take(logits, targets)
+    losses = normalizer - target_logits
     if spread:
-        losses += spread * (of_targets - tf.reduce_mean(logits, axis=-1)) - entropy
+        losses += spread * (target_logits - tf.reduce_mean(logits, axis=-1)) - entropy
     return losses
 
 
@@ -213,12 +213,12 @@ def target_term(
     label_smoothing: float,
     class_labels: bool,
     weights: tf.Tensor | None = None,
-    probabilities: tf.Tensor | None = None,
+    step_weights: tf.Tensor | None = None,
 ) -> LossTerm:
     """Return the `LossTerm` of the targets of a batch.
 
     If the model predicts the targets after each of several steps, the term is the mean over the
-    steps, weighted by `probabilities`.
+    steps, weighted by `step_weights`.
 
     Args:
         logits: [B, T, V], or [B, C] for classes. With N steps, the first axis has size N * B.
@@ -226,13 +226,13 @@ def target_term(
         label_smoothing: float in [0, 1).
         class_labels: bool. Whether the targets are classes.
         weights: float [B], [B, 1] or [B, T], the weights of the targets. Optional.
-        probabilities: float32 [N, B, T] (T = 1 for classes), the weights of the steps (Banino et
-            al. 2021, PonderNet). The sum over N is 1 at real targets. None for one step.
+        step_weights: float32 [N, B, T] (T = 1 for classes), the weights of the steps (Banino et al.
+            2021, PonderNet). The sum over N is 1 at real targets. None for one step.
 
     Raises:
         ValueError: if the shapes of weights, targets and logits do not match.
     """
-    targets, weights = weights_lib.of_targets(targets, class_labels, weights)
+    targets, weights = weights_lib.targets_and_weights(targets, class_labels, weights)
     logits = logits[:, tf.newaxis] if class_labels else logits
     expected = logits.shape[1]
     if not targets.shape.is_compatible_with([None, expected]):
@@ -240,18 +240,18 @@ def target_term(
             f"Targets must be [batch, {expected}] ids, as many as are predicted. "
             f"Received: {targets.shape}."
         )
-    if probabilities is None:
+    if step_weights is None:
         return cross_entropy(logits, targets, label_smoothing, weights)
-    step_weights = tf.reshape(weights * probabilities, [-1, tf.shape(targets)[1]])
-    targets = tf.tile(targets, [tf.shape(probabilities)[0], 1])
-    term = cross_entropy(logits, targets, label_smoothing, step_weights)
+    weights_of_steps = tf.reshape(weights * step_weights, [-1, tf.shape(targets)[1]])
+    targets = tf.tile(targets, [tf.shape(step_weights)[0], 1])
+    term = cross_entropy(logits, targets, label_smoothing, weights_of_steps)
     return term._replace(denominator=tf.reduce_sum(weights))
 
 
 def confidence_term(
     confidence: tf.Tensor,
     logits: tf.Tensor,
-    probabilities: tf.Tensor,
+    step_weights: tf.Tensor,
     targets: tf.Tensor,
     class_labels: bool,
     weights: tf.Tensor | None = None,
@@ -262,16 +262,16 @@ def confidence_term(
 
     Args:
         confidence: the logits q, float32 [N, B, T]. For classes, [N, B].
-        logits, probabilities, targets, class_labels, weights: as in `target_term`.
+        logits, step_weights, targets, class_labels, weights: as in `target_term`.
 
     References: Wang et al. 2025, Hierarchical Reasoning Model.
     """
-    targets, weights = weights_lib.of_targets(targets, class_labels, weights)
-    confidence = tf.reshape(confidence, tf.shape(probabilities))
+    targets, weights = weights_lib.targets_and_weights(targets, class_labels, weights)
+    confidence = tf.reshape(confidence, tf.shape(step_weights))
     predictions = tf.reshape(maximum.argmax(logits, targets.dtype), tf.shape(confidence))
     is_correct = tf.cast(predictions == targets, tf.float32)
     losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=is_correct, logits=confidence)
-    numerator = tf.reduce_sum(weights * probabilities * losses)
+    numerator = tf.reduce_sum(weights * step_weights * losses)
     return LossTerm(numerator, tf.reduce_sum(weights))
 
 

@@ -88,14 +88,14 @@ def flatten(
     For class labels, T is 1.
     """
     class_labels = _are_classes(logits)
-    targets, weights = weights_lib.of_targets(targets, class_labels, weights)
+    targets, weights = weights_lib.targets_and_weights(targets, class_labels, weights)
     logits = tf.cast(logits, tf.float32)
     return logits[:, tf.newaxis] if class_labels else logits, targets, weights
 
 
 def sequence_weights(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> tf.Tensor:
     """Return the weight of each sequence, float32 [B]."""
-    return weights_lib.of_rows(targets, _are_classes(logits), weights)
+    return weights_lib.sequence_weights(targets, _are_classes(logits), weights)
 
 
 def _are_classes(logits):

@@ -12,7 +12,7 @@ import tensorflow as tf
 from ut_keras.ops import int32
 
 
-def of_targets(
+def targets_and_weights(
     targets: tf.Tensor, class_labels: bool, weights: tf.Tensor | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Return the targets as a matrix, and the weight of each target.
@@ -43,7 +43,7 @@ def of_targets(
         real = tf.cast(targets != 0, tf.float32)
     if weights is None:
         return targets, real
-    weights = columns(weights)
+    weights = as_matrix(weights)
     given, expected = weights.shape[1], targets.shape[1]
     if None not in (given, expected) and given not in (1, expected):
         raise ValueError(
@@ -53,7 +53,9 @@ def of_targets(
     return targets, real * weights
 
 
-def of_rows(targets: tf.Tensor, class_labels: bool, weights: tf.Tensor | None = None) -> tf.Tensor:
+def sequence_weights(
+    targets: tf.Tensor, class_labels: bool, weights: tf.Tensor | None = None
+) -> tf.Tensor:
     """Return the weight of each sequence, float32 [B].
 
     The weight is the largest weight among the targets of the sequence. A sequence that consists
@@ -61,14 +63,14 @@ def of_rows(targets: tf.Tensor, class_labels: bool, weights: tf.Tensor | None = 
     """
     if weights is None:
         return tf.ones(tf.shape(targets)[:1])
-    _, real = of_targets(targets, class_labels)
-    _, weighted = of_targets(targets, class_labels, weights)
+    _, real = targets_and_weights(targets, class_labels)
+    _, weighted = targets_and_weights(targets, class_labels, weights)
     is_padding = tf.reduce_all(real == 0, axis=1)
-    of_padding = tf.reduce_max(columns(weights), axis=1)
-    return tf.where(is_padding, of_padding, tf.reduce_max(weighted, axis=1))
+    padding_weights = tf.reduce_max(as_matrix(weights), axis=1)
+    return tf.where(is_padding, padding_weights, tf.reduce_max(weighted, axis=1))
 
 
-def columns(weights: tf.Tensor) -> tf.Tensor:
+def as_matrix(weights: tf.Tensor) -> tf.Tensor:
     """Convert weights [B], [B, 1] or [B, T] to float32 [B, 1] or [B, T]."""
     weights = tf.cast(weights, tf.float32)
     if weights.shape.rank == 2:

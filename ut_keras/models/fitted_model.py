@@ -442,7 +442,7 @@ class FittedModel(compiled_model.CompiledModel):
         term = losses.target_term(y_pred, y, smoothing, self.class_labels, sample_weight)
         terms = self._weighted({"training": [term]}, self.losses)
         # Keras sums the gradients of the replicas, so each replica returns its share of the loss.
-        return losses.total(losses.of_all_replicas(terms))
+        return losses.total(losses.with_summed_denominators(terms))
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
@@ -461,7 +461,7 @@ class FittedModel(compiled_model.CompiledModel):
         """
         if weights is None or logits.shape.rank < 3:
             return weights
-        weights = weights_lib.columns(weights)
+        weights = weights_lib.as_matrix(weights)
         if getattr(self.loss, "reduction", None) == "mean_with_sample_weight":
             # The reduction divides by the sum of the weights, so each target needs its own weight.
             weights = tf.broadcast_to(weights, tf.shape(logits)[:-1])

@@ -35,7 +35,7 @@ def terms(
     logits, targets, weights = model.match_lengths(output.logits, targets, weights)
     classes, example_weights = model.class_labels, None
     if weights is not None:
-        example_weights = weights_lib.of_rows(targets, classes, weights)
+        example_weights = weights_lib.sequence_weights(targets, classes, weights)
     costs, steps = cost_terms(model, output, example_weights), output.steps
     if steps is None:
         term = losses.target_term(logits, targets, smoothing, classes, weights)

@@ -136,7 +136,7 @@ class Curriculum:
         lengths = [_row_lengths(ids) for ids in (*features.values(), targets) if len(ids.shape) > 1]
         longest = tf.reduce_max(tf.stack(lengths), axis=0)
         is_newest = tf.cast(longest > self._longest_old, tf.float32)[:, tf.newaxis]
-        return is_newest * weights_lib.columns(weights[0]) if weights else is_newest
+        return is_newest * weights_lib.as_matrix(weights[0]) if weights else is_newest
 
     # The train loop calls these methods.
 
