@@ -79,24 +79,11 @@ class Recomputation:
         with private_api.stop_recording():  # an eager tape would keep the intermediate tensors
             call, outputs = stateless.check_repeatable(self._layer, lambda: run(values), values)
         is_used = [True] * len(tensors) + call.is_read
-        used = list(itertools.compress(values, is_used))
 
         def gradient(*upstream):
-            copies = _copies_after(upstream, values)
-            sources = [x for x in itertools.compress(copies, is_used) if x.dtype.is_floating]
-            with tf.GradientTape() as tape:
-                tape.watch(sources)
-                _, again = run(copies)
-            pairs = [
-                (y, dy)
-                for y, dy in zip(again, upstream, strict=True)
-                if dy is not None and y.dtype.is_floating
-            ]
-            gradients = tape.gradient([y for y, _ in pairs], sources, [dy for _, dy in pairs])
-            rest = iter(gradients)
-            found = [next(rest) if x.dtype.is_floating else None for x in used]
-            return [None if dx is None else tf.convert_to_tensor(dx) for dx in found]
+            return _gradients(run, _copies_after(upstream, values), is_used, upstream)
 
+        used = itertools.compress(values, is_used)
         with_gradient = custom_gradient.wrap(lambda *_: (outputs, gradient))(*used)
         # The outputs are the tensors of the result, the new seeds and the losses, as in `run`.
         num_results = len(_tensors(call.result))
@@ -137,6 +124,34 @@ def _with_tensors(nest, tensors):
     rest = iter(tensors)
     leaves = [next(rest) if tf.is_tensor(leaf) else leaf for leaf in tf.nest.flatten(nest)]
     return tf.nest.pack_sequence_as(nest, leaves)
+
+
+def _gradients(run, inputs, is_used, upstream):
+    """Call a function again, and return the gradients of its inputs.
+
+    Args:
+        run: function from a list of tensors to (any value, list of output tensors).
+        inputs: list of tensors.
+        is_used: list of bool, whether the result contains the gradient of each input.
+        upstream: the upstream gradient of each output, or None.
+
+    Returns:
+        list with a tensor for each used input. The entry is None for an input that is not a float,
+        or that has no gradient.
+    """
+    used = list(itertools.compress(inputs, is_used))
+    sources = [x for x in used if x.dtype.is_floating]
+    with tf.GradientTape() as tape:
+        tape.watch(sources)
+        _, outputs = run(inputs)
+    pairs = [
+        (y, dy)
+        for y, dy in zip(outputs, upstream, strict=True)
+        if dy is not None and y.dtype.is_floating
+    ]
+    gradients = iter(tape.gradient([y for y, _ in pairs], sources, [dy for _, dy in pairs]))
+    found = [next(gradients) if x.dtype.is_floating else None for x in used]
+    return [None if dx is None else tf.convert_to_tensor(dx) for dx in found]
 
 
 def _copies_after(upstream, values):
