@@ -4,7 +4,7 @@
     s^n = Block(x^n)
     The halting rule decides which positions halt, and computes the weight w^n of s^n in the output.
 
-Four loops call `apply_step`. They differ only in the positions that they pass to `apply_step`:
+Four modules call `apply_step` in a loop. They differ only in the positions that they pass:
 
 - `act` passes all positions.
 - `act_skipping` passes only the positions, or only the examples, that have not halted.

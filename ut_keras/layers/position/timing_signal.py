@@ -116,7 +116,7 @@ class StepSignals(NamedTuple):
     """The result of `StepTimingSignal.prepare`, computed once for all steps."""
 
     length: tf.Tensor  # int32 scalar S
-    # float32 [S, D]. None if there is no position signal, or if the step changes its start.
+    # float32 [S, D]. None if there is no position signal, or if each step has its own start.
     position: tf.Tensor | None
     # [N, D], or [N, 2 D] if combine="concat" and there is a position signal. None if there is no
     # step signal.
@@ -153,7 +153,7 @@ class StepTimingSignal(dense.WithKernels):
         signals: `StepSignals` from `prepare`.
         signal_index: int32 [S]. For each position of the state, the index of its signal in
             `signals`. None: position i of the state has index i.
-        cache: not used. The subclass `TimingAndSRU` uses it.
+        cache: not used. `TimingAndSRU` has the same call arguments, and uses the cache.
 
     Returns:
         float tensor [B, S, D].
