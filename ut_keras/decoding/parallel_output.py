@@ -18,8 +18,13 @@ from ut_keras.ops import compiled, maximum
 
 # Options that only a search can use.
 _OF_A_SEARCH = (
-    *("beam_size", "min_length", "eos_penalty", "no_repeat_ngram_size", "temperature"),
-    *("forced_prefix", "return_steps"),
+    "beam_size",
+    "min_length",
+    "eos_penalty",
+    "no_repeat_ngram_size",
+    "temperature",
+    "forced_prefix",
+    "return_steps",
 )
 
 

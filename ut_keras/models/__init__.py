@@ -20,6 +20,7 @@ from ut_keras.data import features as features_lib
 from ut_keras.errors import UserError
 from ut_keras.hparam_schema import BasicHParams
 from ut_keras.hparam_schema.field import HParamError
+from ut_keras.models import missing_models
 from ut_keras.process import tensorflow_log
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _CLASSES = registry.Registry("model")
 names = _CLASSES.names
 mark_unsupported = _CLASSES.mark_unsupported
 unsupported, unsupported_reason = _CLASSES.unsupported, _CLASSES.unsupported_reason
-for _name, _class in {
+_BUILT_IN = {
     "transformer": "transformer:Transformer",
     "transformer_encoder": "transformer:TransformerEncoder",
     "universal_transformer": "universal_transformer:UniversalTransformer",
@@ -45,37 +46,10 @@ for _name, _class in {
     ),
     "neural_gpu": "neural_gpu:NeuralGPU",
     "diagonal_neural_gpu": "neural_gpu:DiagonalNeuralGPU",
-}.items():
+}
+for _name, _class in _BUILT_IN.items():
     _CLASSES.add(_name, f"ut_keras.models.{_class}")
-_NEAREST = "the nearest: transformer"
-for _pattern, _reason in {
-    **dict.fromkeys(
-        (
-            *("aligned", "byte_net", "evolved_transformer", "neural_assistant", "slice_net"),
-            *("residual_shuffle_exchange", "shuffle_network", "similarity_transformer"),
-            *("super_lm", "text_cnn", "transformer_ae", "transformer_aux", "transformer_memory"),
-            *("transformer_block_parallel", "transformer_nat", "transformer_regressor"),
-            *("transformer_revnet", "transformer_scorer", "transformer_seq2edits"),
-            *("transformer_sketch", "transformer_symshard", "transformer_vae_flow_prior"),
-        ),
-        _NEAREST,
-    ),
-    "*_moe": f"{_NEAREST}, with ffn_layer=sigma_moe",
-    "mtf_*": f"there is no Mesh TensorFlow; {_NEAREST}",
-    "attention_lm": f"{_NEAREST}, on a problem without inputs",
-    "lstm_encoder": "the nearest: lstm_seq2seq",
-    "neural_*_model": "the nearest: universal_transformer",
-    **dict.fromkeys(
-        (
-            *("imagetransformer*", "img2img_*", "vqa_*", "resnet*", "revnet*", "shake_shake"),
-            *("xception", "autoencoder_*", "cycle_gan", "glow", "sliced_gan"),
-        ),
-        "there are no problems of images",
-    ),
-    "next_frame_*": "there are no problems of video",
-    "gene_expression_conv": "there are no problems of genes",
-    "*_policy*": "there is no reinforcement learning",
-}.items():
+for _pattern, _reason in missing_models.REASONS.items():
     mark_unsupported(_pattern, _reason)
 
 
@@ -117,7 +91,10 @@ def check_name(name: str) -> None:
 
 
 _OF_LSTM_ATTENTION = (
-    *("attention_mechanism", "attention_layer_size", "num_heads", "output_attention"),
+    "attention_mechanism",
+    "attention_layer_size",
+    "num_heads",
+    "output_attention",
     "attention_mask_padding",
 )
 # {model: hparams that its class of hparams has for other models, and that it does not read}
