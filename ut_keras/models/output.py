@@ -30,14 +30,16 @@ class ModelOutput(NamedTuple):
     @property
     def steps(self) -> SupervisedSteps | None:
         """The `SupervisedSteps` of the last stack, or None if only the last step has a loss."""
-        stack = self.encoder if self.decoder is None else self.decoder
-        return stack and stack.steps
+        return None if self._last_stack is None else self._last_stack.steps
 
     @property
     def carried(self) -> Any:
         """The `Carried` of the last stack, or None without several segments."""
-        stack = self.encoder if self.decoder is None else self.decoder
-        return stack and stack.carried
+        return None if self._last_stack is None else self._last_stack.carried
+
+    @property
+    def _last_stack(self) -> StackOutput | None:
+        return self.encoder if self.decoder is None else self.decoder
 
 
 class Inspection(NamedTuple):

@@ -124,9 +124,8 @@ class Trainer:
         self, make_epoch: MakeEpoch, make_eval_dataset: MakeDataset, decode: bool = False
     ) -> dict[str, float]:
         """Evaluate the newest checkpoint. With `decode=True`, also decode."""
-        checkpoints = checkpoint.restored(
-            self.output_dir, self.model, self._average and self._average.variables
-        )
+        averages = self._average.variables if self._average else None
+        checkpoints = checkpoint.restored(self.output_dir, self.model, averages)
         newest: Any = checkpoints.newest
         step = checkpoint_files.step_of(newest)
         train_loop.check_same_step(self.strategy, self.output_dir, step)

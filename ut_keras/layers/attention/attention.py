@@ -346,11 +346,12 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         If neither the mask nor the layer depends on a query's position, the result has the
         narrowest possible grid. See `ActiveColumns.compact`.
         """
-        active = cache and cache.layout.active
+        if cache is None or cache.layout.active is None:
+            return None
         same_for_queries = attention_mask is None or attention_mask.shape[2] == 1
-        if active is not None and same_for_queries and not self.cache_order_matters:
-            return active.compact()
-        return active
+        if same_for_queries and not self.cache_order_matters:
+            return cache.layout.active.compact()
+        return cache.layout.active
 
     def attend(
         self,

@@ -69,8 +69,10 @@ def add(
         output: float [B, S, D], the output that the recurrence would return after this step.
         halting: `HaltingState` after the step, as in `start`.
     """
+    if not record:
+        return ()
     values = (state, output, *(halting or ()))
-    return record and tuple(array.write(number, x) for array, x in zip(record, values, strict=True))
+    return tuple(array.write(number, x) for array, x in zip(record, values, strict=True))
 
 
 def stack(record: tuple, num_steps: tf.Tensor) -> RecordedSteps | None:

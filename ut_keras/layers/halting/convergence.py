@@ -47,7 +47,8 @@ class ConvergenceHalting(Rule):
         change, size = (tf.norm(x, axis=-1) for x in (after - before, after))
         return self.halt_where(change < step.epsilon * size, step, halting)
 
-    mix = Rule.keep_last
+    def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
+        return self.keep_last(state, output, update_weights)
 
 
 @parts.haltings.register("convergence")

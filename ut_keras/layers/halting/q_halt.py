@@ -105,7 +105,8 @@ class QHalting(halting.LinearRule):
         q = self.confidence(step.after[tf.newaxis], step.padding_mask)[0]
         return self.halt_where(tf.sigmoid(q) > 1.0 - step.epsilon, step, halting)
 
-    mix = halting.Rule.keep_last
+    def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
+        return self.keep_last(state, output, update_weights)
 
 
 @parts.haltings.register("q_halt")
