@@ -263,18 +263,22 @@ class Seq2Seq(keras_model.KerasModel):
             record_attention=record_attention,
             training=training,
             record_steps=record_steps,
-            patches=patches,
             carried=carried,
         )
-        return self._forward(features, inputs)
+        return self._forward(features, inputs, patches or {})
 
-    def _forward(self, features, inputs):
+    def _forward(
+        self,
+        features: Mapping[str, Any],
+        inputs: StepInputs,
+        patches: Mapping[str, Mapping[int, StatePatch]],
+    ) -> ModelOutput:
         """Run a forward pass on checked features.
 
         Args:
-            inputs: `StepInputs`. Its `patches` are a dict from "encoder" and "decoder" to patches.
+            features, patches: as in `forward`.
+            inputs: `StepInputs` of both stacks, without their patches.
         """
-        patches = inputs.patches or {}
         encoded = None
         if self.encoder is not None:
             encoded = self.encode(features, inputs._replace(patches=patches.get("encoder")))

@@ -129,14 +129,16 @@ class Transformer(seq2seq.Seq2Seq):
 
     # The forward pass.
 
-    def _forward(self, features: Mapping[str, Any], inputs: StepInputs) -> ModelOutput:
+    def _forward(
+        self, features: Mapping[str, Any], inputs: StepInputs, patches: Mapping[str, Any]
+    ) -> ModelOutput:
         """Run a forward pass. With `prepend_mode`, `ModelOutput.decoder` includes the inputs."""
         features = self._with_position_ids(features) if inputs.training else features
         mode = self.hparams.prepend_mode
         if mode == "none":
-            return super()._forward(features, inputs)
+            return super()._forward(features, inputs, patches)
         joined = prepended.join(features, *(self._ids(features, x) for x in ("inputs", "targets")))
-        output = super()._forward({**features, "targets": joined.ids}, inputs)
+        output = super()._forward({**features, "targets": joined.ids}, inputs, patches)
         predicts_inputs = inputs.training and mode == prepended.MASKED
         return output._replace(
             logits=tf.gather(output.logits, joined.target_positions, batch_dims=1),

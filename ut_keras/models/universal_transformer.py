@@ -40,7 +40,9 @@ class UniversalTransformer(transformer.Transformer):
         _check_gradient_settings(hp, depth)
         return mixed_depth.make(hp, side, depth) if hp.mix_with_transformer else depth
 
-    def _forward(self, features: Mapping[str, Any], inputs: StepInputs) -> ModelOutput:
+    def _forward(
+        self, features: Mapping[str, Any], inputs: StepInputs, patches: Mapping[str, Any]
+    ) -> ModelOutput:
         is_packed = any(f"{side}_position" in features for side in self.specs)
         if is_packed and self.hparams.add_position_timing_signal and not self._has_warned:
             _LOG.warning(
@@ -49,7 +51,7 @@ class UniversalTransformer(transformer.Transformer):
                 "add_position_timing_signal=False and pos=timing."
             )
             self._has_warned = True
-        return super()._forward(features, inputs)
+        return super()._forward(features, inputs, patches)
 
     def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:
         if "inputs_segmentation" in features and self._steps_by_length:
