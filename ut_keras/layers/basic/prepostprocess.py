@@ -164,16 +164,19 @@ class Processing(Layer):
         names = ("dropout_rate", "dropout_broadcast_dims", "epsilon", "norm_type")
         return {"dtype": self.dtype_policy, **{name: getattr(self, name) for name in names}}
 
-    def process(
+    def make_prepostprocess(
         self, sequence: str, name: str = "layer_prepostprocess", **arguments: Any
     ) -> "PrePostProcess":
         """Return a `PrePostProcess` with these settings."""
         return PrePostProcess(sequence, name=name, **self.settings, **arguments)
 
-    def processes(self, sequence: str, count: int) -> tuple["PrePostProcess", ...]:
+    def make_prepostprocesses(self, sequence: str, count: int) -> tuple["PrePostProcess", ...]:
         """Return `count` layers, named and numbered as in a variable scope of T2T."""
         numbers = ("", *(f"_{number}" for number in range(1, count)))
-        return tuple(self.process(sequence, f"layer_prepostprocess{number}") for number in numbers)
+        return tuple(
+            self.make_prepostprocess(sequence, f"layer_prepostprocess{number}")
+            for number in numbers
+        )
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")

@@ -71,7 +71,7 @@ class GatedRecurrence(recurrence.Recurrence, prepostprocess.Processing):
         self.gates_inputs = gates_inputs
         self.preprocess_sequence = preprocess_sequence
         count = len(set(gates_inputs)) * (1 if carry_gate is None else 2)
-        self.preprocesses = self.processes(preprocess_sequence, count)
+        self.preprocesses = self.make_prepostprocesses(preprocess_sequence, count)
 
     def build(self, state_shape: Shape) -> None:
         super().build(state_shape)

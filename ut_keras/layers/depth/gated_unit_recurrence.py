@@ -152,7 +152,7 @@ class GatedUnitRecurrence(recurrence.Recurrence, prepostprocess.Processing):
         super().__init__(*args, **kwargs)
         self.unit = unit
         self.preprocess_sequence = preprocess_sequence
-        self.before_unit, self.after_unit = self.processes(preprocess_sequence, 2)
+        self.before_unit, self.after_unit = self.make_prepostprocesses(preprocess_sequence, 2)
 
     def take_step(self, loop: RecurrenceState, constants: Constants) -> StepOutput:
         result = constants.transform(loop.state, loop.step)

@@ -214,7 +214,7 @@ class Stack(depth.DepthWrapper, prepostprocess.Processing):
             )
         self.depth = depth
         self.preprocess_sequence = preprocess_sequence
-        self.postprocess = self.process(preprocess_sequence)
+        self.postprocess = self.make_prepostprocess(preprocess_sequence)
 
     @property
     def inner(self) -> depth.Depth:

@@ -270,9 +270,9 @@ class Sublayer(prepostprocess.Processing):
         self.sublayer = sublayer
         self.preprocess_sequence = preprocess_sequence
         self.postprocess_sequence = postprocess_sequence
-        self.preprocess = self.process(preprocess_sequence)
+        self.preprocess = self.make_prepostprocess(preprocess_sequence)
         self.residual_scale = residual_scale
-        self.postprocess = self.process(
+        self.postprocess = self.make_prepostprocess(
             postprocess_sequence, "layer_postprocess", residual_scale=residual_scale
         )
         optional = ("cache", "padding_mask", "training")
