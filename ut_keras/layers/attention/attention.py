@@ -278,7 +278,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         elif key_value is None:
             key_value = self.project_key_value(query)
         q = self._split_heads(q)
-        if not return_weights and positions is None and self._is_plain(cache):
+        if not return_weights and positions is None and self._may_use_blocks(cache):
             mixed = self._attend_without_weights(q, key_value, attention_mask, training)
             weights = None
         else:
@@ -300,7 +300,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
             for name in ("attend", "logits", "weights_from_logits", "mix")
         )
 
-    def _is_plain(self, cache):
+    def _may_use_blocks(self, cache):
         """Return whether a call may use `block_attention` instead of `attend`.
 
         The result is False in these cases:
@@ -310,8 +310,8 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         - TensorFlow traces the model for LiteRT, which needs the dense form.
         """
         decodes = cache is not None and not cache.window.covers_all
-        dense = self.hard_attention_k or decodes or litert.is_traced()
-        return self.has_block_form() and not dense
+        needs_dense_form = self.hard_attention_k or decodes or litert.is_traced()
+        return self.has_block_form() and not needs_dense_form
 
     def _attend_without_weights(self, q, key_value, attention_mask, training):
         """Return the output of `attend` [B, H, T, V / H], by blocks if the sequences are long.
@@ -322,10 +322,11 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
             tf.shape(x)[2] if x.shape[2] is None else x.shape[2] for x in (q, key_value.key)
         )
         causal = isinstance(attention_mask, AttentionMask) and attention_mask.causal
-        blocks: Any = True
+        # A bool, or a bool tensor if the lengths are known only at run time.
+        uses_blocks: Any = True
         if self.block_size is None:
-            blocks = block_attention.use_blocks(queries, keys, causal, self.max_length)
-        if blocks is False and not private_api.is_compiled_by_xla():
+            uses_blocks = block_attention.use_blocks(queries, keys, causal, self.max_length)
+        if uses_blocks is False and not private_api.is_compiled_by_xla():
             mask = dense_mask(attention_mask)
             return self.attend(q, key_value, mask, None, training)[0]
         dropout = None
@@ -334,9 +335,9 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
             axes = self.dropout_broadcast_dims
             dropout = block_attention.WeightsDropout(self.dropout_rate, seed, axes)
         key, value = key_value
-        if blocks is False:
+        if uses_blocks is False:
             return block_attention.attend_densely(q, key, value, attention_mask, dropout)
-        if blocks is True:
+        if uses_blocks is True:
             return block_attention.attend(q, key, value, attention_mask, dropout, self.block_size)
         return block_attention.attend_by_length(q, key, value, attention_mask, dropout)
 

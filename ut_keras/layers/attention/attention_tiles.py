@@ -315,13 +315,14 @@ class Tiles:
     def _add_tile(self, softmax, q_block, key_block, value_block, at, diagonal):
         """Return the `_Softmax` with one more block of keys. `at` is as in `_logits`."""
         logits = self._logits(q_block, key_block, at, diagonal)
-        # TensorFlow's softmax takes less time than an exponential function and a sum. The largest
-        # weight of the softmax is 1 / total. So the factor of the tile can be divided by it.
+        # TensorFlow's softmax takes less time than an exponential function and a sum. It divides
+        # the exponentials of the tile by their sum. The largest weight is the reciprocal of this
+        # sum. Therefore the factor of the tile is divided by the largest weight.
         weights = tf.nn.softmax(logits)
-        of_tile = tf.reduce_max(logits, axis=-1, keepdims=True)
-        largest = tf.maximum(softmax.largest, of_tile)
+        tile_largest = tf.reduce_max(logits, axis=-1, keepdims=True)
+        largest = tf.maximum(softmax.largest, tile_largest)
         factor = tf.exp(softmax.largest - largest)
-        tile_factor = tf.exp(of_tile - largest)
+        tile_factor = tf.exp(tile_largest - largest)
         tile_factor /= tf.reduce_max(weights, axis=-1, keepdims=True)
         keep = self._keep(at)
         kept = weights if keep is None else weights * keep
@@ -503,7 +504,7 @@ def _loop(start, end, body, state):
         for after, before in zip(new, state, strict=True):
             if isinstance(before, tf.Tensor):
                 after.set_shape(before.shape)
-        return number + 1, type(state)(*new) if hasattr(state, "_fields") else new
+        return number + 1, new
 
     start = tf.convert_to_tensor(start)
     # The loop runs one iteration at a time, because parallel iterations would need the memory of

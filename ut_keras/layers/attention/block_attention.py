@@ -61,8 +61,8 @@ def use_blocks(queries: Any, keys: Any, causal: bool = False, max_length: int = 
         bool if both lengths are ints or `max_length` is short. Otherwise, a bool scalar tensor.
     """
     least = _LEAST_PAIRS["causal" if causal else "full"]
-    is_open = isinstance(queries, tf.Tensor) or isinstance(keys, tf.Tensor)
-    if is_open:
+    has_unknown_length = isinstance(queries, tf.Tensor) or isinstance(keys, tf.Tensor)
+    if has_unknown_length:
         if 0 < max_length**2 < least:
             return False
         # The lengths are cast to int64, because the product of two lengths above 46340 exceeds the
@@ -82,10 +82,12 @@ def prepare_mask(mask: AttentionMask, block_size: int | None = None, max_length:
     Returns:
         bool tensor [B, 1, T, S] if the lengths are known and short, otherwise an `AttentionMask`.
     """
-    blocks = True if block_size else use_blocks(mask.queries, mask.keys, mask.causal, max_length)
-    if isinstance(blocks, tf.Tensor):
-        return mask.with_dense_if(~blocks)
-    return mask if blocks else mask.dense()
+    if block_size:
+        return mask
+    uses_blocks = use_blocks(mask.queries, mask.keys, mask.causal, max_length)
+    if isinstance(uses_blocks, tf.Tensor):  # the lengths are known only at run time
+        return mask.with_dense_if(~uses_blocks)
+    return mask if uses_blocks else mask.dense()
 
 
 def attend(
@@ -147,7 +149,8 @@ def attend_by_length(
         make = functools.partial(attention_tiles.Tiles, q, key, value, mask, dropout, BLOCK_SIZE)
         dense = functools.partial(_Dense, q, key, value, mask, dropout)
 
-        def branch():
+        def selected_form():
+            """Return the index of the form to use: 0 for the dense form, and 1 for blocks."""
             # In XLA, the lengths are constants, so XLA compiles only the branch that runs. The
             # gradient computes `blocks` again, because XLA does not treat a value from the forward
             # pass of a loop as a constant.
@@ -159,20 +162,20 @@ def attend_by_length(
             return output, normalizer, _empty(tf.float32), _empty(tf.bool)
 
         output, normalizer, weights, kept = tf.switch_case(
-            branch(), [lambda: dense().forward(), by_blocks]
+            selected_form(), [lambda: dense().forward(), by_blocks]
         )
         output.set_shape([*q.shape[:3], value.shape[-1]])
 
         def gradient(upstream):
             gradients = tf.switch_case(
-                branch(),
+                selected_form(),
                 [
                     lambda: dense().backward(weights, kept, upstream),
                     lambda: make().backward(output, normalizer, upstream),
                 ],
             )
-            for x, of_x in zip((q, key, value), gradients, strict=True):
-                of_x.set_shape(x.shape)
+            for x, x_gradient in zip((q, key, value), gradients, strict=True):
+                x_gradient.set_shape(x.shape)
             return gradients
 
         return output, gradient
