@@ -12,6 +12,7 @@ batch counts as 1. `optimizer.iterations` counts updates, so it increases by M f
 requires this number to correct the bias of its moments.
 """
 
+import functools
 import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -56,14 +57,11 @@ def update(
     """
     num_segments = count(model)
     if num_segments == 1:
-        return one_update(model, optimizer, lambda: forward_and_terms(None))
+        return one_update(model, optimizer, functools.partial(forward_and_terms, None))
     _check_no_accumulation(optimizer, num_segments)
     carried, done, losses = None, None, []
     for segment in range(num_segments):
-
-        def run(carried=carried):
-            return forward_and_terms(carried)
-
+        run = functools.partial(forward_and_terms, carried)
         # Without input injection, only the first segment reads the embeddings.
         done = one_update(model, optimizer, run, fills_gradients=segment > 0)
         losses.append(done.losses)
