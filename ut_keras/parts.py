@@ -124,21 +124,22 @@ position_signals = PartRegistry("pos")
 class Side(str):
     """The location of a part: "encoder", "decoder" or "language_model".
 
-    A language model is a decoder without an encoder.
+    A language model is a decoder without an encoder. The class is a str, so that a function that
+    makes a part can compare the side with a name, as in `side == "decoder"`.
 
     Attributes:
-        answers: bool. Whether this side computes the predictions of the model. If True, each step
+        predicts: bool. Whether this side computes the predictions of the model. If True, each step
             of this side can have a loss. The value is True for decoders, and for encoders that no
             decoder attends to.
         pooling: str. The way in which `ClassLabelHead` computes the class of an example from the
             output. The value is None if every position has its own output.
     """
 
-    answers: bool
+    predicts: bool
     pooling: str | None
 
-    def __new__(cls, name: str, answers: bool = False, pooling: str | None = None) -> Self:
+    def __new__(cls, name: str, predicts: bool = False, pooling: str | None = None) -> Self:
         side = super().__new__(cls, name)
-        side.answers = answers or name != "encoder"
+        side.predicts = predicts or name != "encoder"
         side.pooling = pooling
         return side

@@ -166,7 +166,7 @@ def make(hp: UniversalTransformerHParams, side: parts.Side, recurrence: depth.De
             recurrence. These layers would read only the last state.
     """
     mixed = hp.mix_with_transformer or ""
-    if "after_ut" in mixed and side.answers and recurrence.trains_by_steps:
+    if "after_ut" in mixed and side.predicts and recurrence.trains_by_steps:
         raise HParamError(
             "mix_with_transformer cannot contain 'after_ut' if the training loss uses several "
             "steps (recurrence_supervised_every, act_type='ponder_net' or act_type='q_halt'). "

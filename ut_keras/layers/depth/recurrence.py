@@ -590,7 +590,7 @@ def _training_arguments(hp, side):
                 f"Received: recurrence_type={hp.recurrence_type!r}."
             )
         # An encoder that a decoder attends to has no loss of its own.
-        kwargs["supervised_every"] = hp.recurrence_supervised_every if side.answers else 0
+        kwargs["supervised_every"] = hp.recurrence_supervised_every if side.predicts else 0
     if hp.recompute_grad:
         kwargs["recompute_grad"] = True
     if hp.recurrence_backprop_steps is not None:

@@ -177,7 +177,7 @@ def check(hp: UniversalTransformerHParams, side: parts.Side) -> None:
         HParamError: if they do not.
     """
     given = f"Received: recurrence_segments={hp.recurrence_segments}"
-    if side == "decoder" or not side.answers:
+    if side == "decoder" or not side.predicts:
         raise HParamError(
             "recurrence_segments requires the model universal_transformer_encoder or a problem "
             f"without inputs. {given} for an encoder and a decoder."

@@ -110,6 +110,6 @@ def _make(hp, side):
         **halting.arguments(hp),
         prior=hp.ponder_net_prior,
         # An encoder that a decoder attends to returns the mean.
-        output=hp.ponder_net_output if side.answers else "mean",
-        expected_loss=side.answers,
+        output=hp.ponder_net_output if side.predicts else "mean",
+        expected_loss=side.predicts,
     )

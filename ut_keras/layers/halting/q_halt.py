@@ -111,7 +111,7 @@ class QHalting(halting.LinearRule):
 
 @parts.haltings.register("q_halt")
 def _make(hp, side):
-    if side != "encoder" or not side.answers:
+    if side != "encoder" or not side.predicts:
         raise HParamError(
             "act_type=q_halt requires the model universal_transformer_encoder, because every step "
             "must have a prediction. Received: universal_transformer."
