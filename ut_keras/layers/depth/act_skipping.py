@@ -173,23 +173,11 @@ def forward_running_examples(
         fields are not valid.
     """
     num_examples = tf.shape(start.state)[0]
-    inputs = context.inputs
-    per_example = [
-        x if x is None else _repeat_batch(x, num_examples)
-        for x in (
-            context.recurrence_input,
-            attention.dense_mask(inputs.attention_mask),
-            inputs.padding_mask,
-        )
-    ]
+    context = _context_of_all_examples(context, num_examples)
 
     def body(examples, loop_state, results):
-        recurrence_input, attention_mask, padding_mask = (
-            x if x is None else tf.gather(x, examples) for x in per_example
-        )
-        inputs = context.inputs._replace(attention_mask=attention_mask, padding_mask=padding_mask)
-        context_of_examples = context._replace(inputs=inputs, recurrence_input=recurrence_input)
-        loop_state = act_step.apply_step(act_layer, loop_state, context_of_examples).loop_state
+        running_context = _context_of_examples(context, examples)
+        loop_state = act_step.apply_step(act_layer, loop_state, running_context).loop_state
         results = tf.nest.map_structure(
             lambda result, update: tf.tensor_scatter_nd_update(
                 result, examples[:, tf.newaxis], update
@@ -213,6 +201,34 @@ def forward_running_examples(
         maximum_iterations=context.max_steps,
     )
     return last._replace(halting=halting, output=output)
+
+
+def _context_of_all_examples(context, num_examples):
+    """Return the `StepContext` in which every tensor of the examples has the batch size B."""
+
+    def repeated(x):
+        return None if x is None else _repeat_batch(x, num_examples)
+
+    inputs = context.inputs
+    inputs = inputs._replace(
+        attention_mask=repeated(attention.dense_mask(inputs.attention_mask)),
+        padding_mask=repeated(inputs.padding_mask),
+    )
+    return context._replace(inputs=inputs, recurrence_input=repeated(context.recurrence_input))
+
+
+def _context_of_examples(context, examples):
+    """Return the `StepContext` of the examples with the indices `examples`, int32 [R]."""
+
+    def gathered(x):
+        return None if x is None else tf.gather(x, examples)
+
+    inputs = context.inputs
+    inputs = inputs._replace(
+        attention_mask=gathered(inputs.attention_mask),
+        padding_mask=gathered(inputs.padding_mask),
+    )
+    return context._replace(inputs=inputs, recurrence_input=gathered(context.recurrence_input))
 
 
 def _context_of_running(context, index, caches):
