@@ -81,14 +81,11 @@ def _replaced_parts(like):
     }
 
 
-def _in_one_model(of_model, of_like):
+def _in_one_model(first_parts, second_parts):
     """Return the objects that belong to only one of two models."""
-    of_model, of_like = ({id(part): part for part in parts} for parts in (of_model, of_like))
-    return [
-        part
-        for key, part in {**of_model, **of_like}.items()
-        if (key in of_model) != (key in of_like)
-    ]
+    first = {id(part): part for part in first_parts}
+    second = {id(part): part for part in second_parts}
+    return [part for key, part in {**first, **second}.items() if (key in first) != (key in second)]
 
 
 def _values(container: Any) -> Iterator[Any]:

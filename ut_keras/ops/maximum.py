@@ -50,7 +50,7 @@ def is_argmax(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
     largest = tf.reduce_max(logits, axis=-1, keepdims=True)
     inside = (ids >= 0) & (ids < size)
     safe_ids = tf.where(inside, ids, 0)
-    of_ids = tf.gather(logits, safe_ids, axis=-1, batch_dims=len(ids.shape))
+    id_logits = tf.gather(logits, safe_ids, axis=-1, batch_dims=len(ids.shape))
     before = tf.range(size) < safe_ids[..., tf.newaxis]
     is_later = tf.reduce_any((logits == largest) & before, axis=-1)
-    return inside & (of_ids == largest[..., 0]) & ~is_later
+    return inside & (id_logits == largest[..., 0]) & ~is_later

@@ -156,8 +156,9 @@ def _direction(gradient, moments, decay):
         return gradient * tf.math.rsqrt(velocity), [velocity]
     row = decay * moments[0] + (1.0 - decay) * tf.reduce_mean(square, -1)
     column = decay * moments[1] + (1.0 - decay) * tf.reduce_mean(square, -2)
-    of_row = tf.math.rsqrt(row / tf.reduce_mean(row, -1, keepdims=True))[..., tf.newaxis]
-    return gradient * of_row * tf.math.rsqrt(column)[..., tf.newaxis, :], [row, column]
+    row_factor = tf.math.rsqrt(row / tf.reduce_mean(row, -1, keepdims=True))[..., tf.newaxis]
+    column_factor = tf.math.rsqrt(column)[..., tf.newaxis, :]
+    return gradient * row_factor * column_factor, [row, column]
 
 
 class _Unsharded:
