@@ -193,11 +193,11 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
     finished ones, which end with EOS. The score of a finished hypothesis is its log probability
     divided by the length penalty ((5 + length) / 6)^alpha, where the length includes EOS.
 
-    The search of an example ends at the maximum output length, or when no unfinished hypothesis can
-    become better than the worst of K finished ones. If no hypothesis has finished by then, the
-    search returns the unfinished hypotheses. Their scores are log probabilities without a length
-    penalty. If there are fewer than K outputs, the other beams are empty and have the score
-    -10,000,000.
+    The search of an example ends at the maximum output length. It ends earlier if there are K
+    finished hypotheses, and no unfinished one can become better than the worst of them. If no
+    hypothesis has finished at the end, the search returns the unfinished hypotheses. Their scores
+    are log probabilities without a length penalty. If there are fewer than K outputs, the other
+    beams are empty and have the score -10,000,000.
 
     Args:
         task: `Task`.

@@ -24,7 +24,7 @@ from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.ops import private_api
 
 COLUMNS, POSITIONS = 32, 8  # minimum number of columns and of positions in a block
-# A block after n positions has at least n / BLOCK_PART positions, so that the work of all copies is
+# A block after n positions has at least n / BLOCK_PART positions. The work of all copies is then
 # linear in the length of the output. Larger blocks have more free columns, which attention reads.
 BLOCK_PART = 16
 

@@ -66,10 +66,9 @@ def steps(
 ) -> tuple[tf.Tensor | None, tf.Tensor | None]:
     """Return the number of steps that a pondering model took at each position.
 
-    One forward pass over the complete output computes the steps. If the model can be cached, the
-    steps equal those of the search, because decoding one position with a cache gives the same
-    result as a full forward pass. If `why_not_cached` gives a reason, the steps of the search may
-    have been different.
+    One forward pass over the complete output computes the steps. If the model can be cached, these
+    are also the steps of the search: decoding with a cache gives the same result as a full forward
+    pass. If `why_not_cached` gives a reason, the steps of the search may have been different.
 
     Args:
         model: a `DecodedModel`.

@@ -2,8 +2,9 @@
 
     ids ─ source_embedding, target_embedding ─ … ─ softmax or class_label_head ─ logits
 
-The hparams `shared_embedding_and_softmax_weights` and `shared_embedding` decide whether the source
-embedding, the target embedding and the softmax matrix share one table, or have two or three tables.
+The source embedding, the target embedding and the softmax matrix have one, two or three tables. The
+hparams `shared_embedding_and_softmax_weights` and `shared_embedding` decide which of them share a
+table.
 """
 
 from collections.abc import Mapping

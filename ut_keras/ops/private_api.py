@@ -239,8 +239,8 @@ class ReplicaModel(keras.Model):
 def rate_or_schedule(optimizer: keras.optimizers.Optimizer) -> Any:
     """Return the learning rate of an optimizer: a variable or a schedule.
 
-    Promise: `fit` uses a schedule that the user assigns between two calls of `fit`, and callbacks
-    that set the learning rate get an error that names the schedule. Public alternative:
+    Promise: `fit` uses a schedule that the user assigns between two calls of `fit`. If a callback
+    sets the learning rate, an error names the schedule. Public alternative:
     `optimizer.learning_rate` returns only the schedule's value at the current step.
     Tests: `tests/models/fit_test.py`.
     """

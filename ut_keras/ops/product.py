@@ -1,8 +1,8 @@
 """Matrix products of attention over the last two axes, without broadcasting.
 
 On a CPU, TensorFlow 2.21 writes beyond the end of the result if it broadcasts one matrix over a
-batch, such as [B, 1, T, d] with [1, T, d] or [1, 1, T, d] (tensorflow issue 117700). As a
-consequence, the result is wrong or the process crashes. Use `per_head` for tables that all examples
+batch (tensorflow issue 117700). Then the result is wrong, or the process crashes. An example is the
+product of [B, 1, T, d] and [1, T, d] or [1, 1, T, d]. Use `per_head` for tables that all examples
 share.
 """
 

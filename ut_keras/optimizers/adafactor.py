@@ -24,8 +24,10 @@ class Adafactor(optimizer.Optimizer):
 
     A variable with two or more dimensions is a collection of matrices, formed by its last two
     dimensions. Variables with one dimension, such as biases and scales, keep their full second
-    moments. This class does not use `keras.optimizers.Adafactor`, because that optimizer always
-    limits the learning rate to 1/sqrt(t) and always multiplies it by the scale of the weights.
+    moments.
+
+    This class does not use `keras.optimizers.Adafactor`. That optimizer always limits the learning
+    rate to 1/sqrt(t), and always multiplies it by the scale of the weights.
 
     T2T divides an embedding table into shards. Each shard is a variable with its own scale,
     threshold and column means. In ut_keras, the table is one variable. The argument `table_shards`

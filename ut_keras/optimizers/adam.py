@@ -144,8 +144,8 @@ class MultistepAdam(Adam):
 
     `iterations` counts calls. Under two conditions, the update equals the update of Adam for one
     large batch that consists of the n batches. First, the learning rate does not depend on the
-    step. Second, all n batches have the same number of target tokens, so that the loss of the large
-    batch is the mean of the n losses. As in T2T, clipping and noise apply to each of the n
+    step. Second, all n batches have the same number of target tokens. The loss of the large batch
+    is then the mean of the n losses. As in T2T, clipping and noise apply to each of the n
     gradients.
 
     Args:

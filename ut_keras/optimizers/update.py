@@ -47,8 +47,9 @@ def update(
             trainable variables, the function warns and changes nothing. Keras warns about variables
             without a gradient, except for the model's `unread_weights`.
         optimizer: keras optimizer. It sums the gradients over the replicas.
-        forward_and_terms: function that runs the forward pass. It returns the output of the model
-            and the loss terms of this replica, as a dict from the name of a loss to its terms.
+        forward_and_terms: function that runs the forward pass. It returns (output of the model,
+            loss terms of this replica). The loss terms are a dict from the name of a loss to its
+            terms.
         fills_gradients: bool. Whether a variable that the loss does not depend on gets the gradient
             0. If False, the optimizer skips such a variable.
 

@@ -48,9 +48,8 @@ def sum_and_count(pondered: Any) -> tuple[tf.Tensor, tf.Tensor]:
 def _position_mask(ids, times):
     real = tf.cast(ids != 0, tf.float32)
     # Some ids have more axes than the ponder times. If every position is a sentence, the last axis
-    # holds the words of the sentence, and a sentence is real if it has a word. With act_type
-    # "global", all positions of an example halt together, and the example is real if it has a real
-    # position.
+    # holds the words of the sentence. A sentence is real if it has a word. With act_type "global",
+    # all positions of an example halt together. The example is real if it has a real position.
     while len(real.shape) > len(times.shape):
         real = tf.reduce_max(real, axis=-1)
     return real

@@ -54,7 +54,7 @@ def check_mask(attention_mask: AttentionMask | tf.Tensor | None) -> None:
     """Check that an attention mask has rank 4.
 
     Keras layers use masks [B, T, S]. If B = H, TensorFlow would broadcast a mask [B, T, S] to
-    [1, H, T, S], so that the mask would apply to heads instead of examples.
+    [1, H, T, S]. The mask would then apply to heads instead of examples.
 
     Raises:
         ValueError: if the mask does not have rank 4.

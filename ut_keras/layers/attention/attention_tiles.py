@@ -465,8 +465,8 @@ class Tiles:
     def _attends_to_all(self, group, i):
         """Return whether a block of queries attends to all keys, although attention is causal.
 
-        This is the case if a query of the block may not attend to any key, because such a query has
-        the same weight for all keys.
+        This is the case if a query of the block may not attend to any key. Such a query has the
+        same weight for all keys.
         """
         if self.alive_blocks is None:
             return False

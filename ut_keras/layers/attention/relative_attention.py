@@ -93,9 +93,9 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
 
     The layer is meant for decoders, where a mask hides all keys after the query. T2T also allows
     this layer in encoders. In an encoder without `mask_future`, the logits of keys after the query
-    contain wrong values, because the shift in figure 1 of the paper is valid only for keys up to
-    the query. Each wrong value is the product of the next query and the vector of another distance.
-    This other distance depends on the padded length of the sequence.
+    contain wrong values. The reason is that the shift in figure 1 of the paper is valid only for
+    keys up to the query. Each wrong value is the product of the next query and the vector of
+    another distance. This other distance depends on the padded length of the sequence.
 
     Args:
         max_relative_position: int m.

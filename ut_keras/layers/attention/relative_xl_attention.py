@@ -67,8 +67,8 @@ def _by_position(x):
 
     The function pads the input to 2 S columns and reshapes the numbers to rows of 2 S - 1 columns.
     The new shape shifts each row by one column more than the previous row. The function uses
-    `tf.slice` instead of indexing, because on a CPU the gradient of `tf.slice` is ten times as fast
-    as the gradient of indexing.
+    `tf.slice` instead of indexing. On a CPU, the gradient of `tf.slice` is ten times as fast as the
+    gradient of indexing.
 
     Args:
         x: [B, H, S, 2 S - 1]. In its last axis, a key has index S - 1 - (query - key).

@@ -2,12 +2,12 @@
 
 - Positions. With `halted_state="copy"`, a halted position keeps its state, and other positions
   attend to this state at all deeper steps. Therefore the loop state contains only the R running
-  positions, in one tensor [1, R, D]. When a position halts, the loop writes the keys and values of
-  the position to the cache for all deeper steps, and removes the position from the tensor.
+  positions, in one tensor [1, R, D]. When a position halts, the loop writes its keys and values to
+  the cache for all deeper steps. Then the loop removes the position from the tensor.
 - Examples. If all positions of an example halt together, the loop removes the complete example.
 
-In both cases, the cost depends on the average number of steps p that a position takes, not on the
-number of steps of the loop. The cost is about that of applying p steps to all positions.
+In both cases, the cost is about that of applying p steps to all positions, where p is the average
+number of steps of a position. The loop itself takes as many steps as the slowest position.
 """
 
 from collections.abc import Callable

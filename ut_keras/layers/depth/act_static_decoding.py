@@ -4,12 +4,13 @@
 XLA cannot compile these loops. The functions in this module give the same results:
 
 - New columns. Every step computes all new columns, until all of them have halted.
-- Earlier columns with the lazy cache. Before step n + 1 of the new columns, an inner loop computes
-  step n + 1 of the earlier columns that have taken n steps, `CHUNK` columns at a time.
+- Earlier columns with the lazy cache. Before step n + 1 of the new columns, some earlier columns
+  may have taken only n steps. An inner loop computes step n + 1 of these columns, `CHUNK` columns
+  at a time.
 
 The earlier columns that need a step are adjacent. After a token whose columns took n steps, every
 earlier column has taken at least n steps. So the number of steps never increases from one column to
-the next, and the columns that have taken exactly n steps come directly before the new columns.
+the next. The columns that have taken exactly n steps come directly before the new columns.
 """
 
 from typing import Any

@@ -27,9 +27,9 @@ class NormalInitialState(PositionWise):
     depends neither on a seed nor on the other examples of the batch. Decoding with a cache is
     exact, because every position starts from the same state.
 
-    We believe that the code of the paper also samples the state at inference, and starts from 0
-    only if a deterministic output is requested. We wrote this layer from memory, and could not
-    verify it against the paper or its code.
+    We believe that the code of the paper also samples the state at inference. It probably starts
+    from 0 only if a deterministic output is requested. We wrote this layer from memory, and could
+    not verify it against the paper or its code.
 
     Args:
         sigma: float > 0. The standard deviation.

@@ -294,7 +294,7 @@ def ponder_term(
     mask: tf.Tensor | None = None,
     example_weights: tf.Tensor | None = None,
 ) -> LossTerm:
-    """Return `weight` times the mean of the ponder cost, as a loss term.
+    """Return `weight` times the mean of a cost, such as the ponder cost, as a loss term.
 
     Args:
         cost: float32 tensor [B, S] or [B], such as steps + remainder.

@@ -201,7 +201,7 @@ class Rule(renamed.RenamedAttributes, Layer):
             p: U float32, the halting probability of this step.
             step, halting: as in `halt`.
             forced: bool. If True, a position that is still running at the last possible step halts
-                at this step, and its remainder is the weight of the step.
+                at this step. Its remainder is then the weight of the step.
 
         Returns:
             As `halt`. The ponder cost is not updated.

@@ -29,8 +29,8 @@ class QHalting(halting.LinearRule):
 
     In training, no position halts. The loop takes all M steps, and each step has a loss. Therefore
     the head reads the same states in training and at inference. With `act_halted_state="copy"`, the
-    states are only approximately the same, because at inference other positions attend to the last
-    state of a halted position.
+    states are only approximately the same: at inference, other positions attend to the last state
+    of a halted position.
 
     This rule shares several properties with the Hierarchical Reasoning Model and with the Tiny
     Recursive Model (the tiny model):
