@@ -216,7 +216,9 @@ class FittedModel(compiled_model.CompiledModel):
     def _weighted_train_step(self):
         """Return a context in which `train_step` gets the class weights as sample weights.
 
-        A subclass may override `train_step`, so this method adds the weights before the call.
+        Keras traces `self.train_step` when it makes the train function. The context replaces this
+        attribute of the model, so that the weights also reach a subclass that overrides
+        `train_step`.
         """
         if self._class_weights is None:
             yield
