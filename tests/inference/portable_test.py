@@ -52,6 +52,19 @@ def test_save_keeps_num_steps(run, tmp_path):
     assert ut_keras.load(tmp_path / "two").model.num_steps == 2
 
 
+def test_save_rejects_a_subclass_with_the_name_of_its_base_class(run, tmp_path):
+    """`ut_keras.load` would make a model of the base class, which computes something else."""
+
+    class Own(type(run.model)):
+        def logits(self, *args, **kwargs):
+            return -super().logits(*args, **kwargs)
+
+    model = Own.from_hparams(run.model.hparams, run.model.specs, name=run.model.name)
+    with pytest.raises(DataError, match=f"{run.model.name}.*Own"):
+        portable.save(tmp_path / "own", model, run.encoders)
+    assert not (tmp_path / "own").exists()
+
+
 def test_save_rejects_existing_folder(run, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     for there in (tmp_path, tmp_path / "notes.txt"):

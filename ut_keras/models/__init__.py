@@ -90,6 +90,15 @@ def check_name(name: str) -> None:
     _CLASSES.get(name)
 
 
+def registered_class(name: str) -> Any:
+    """Return the class of the model `name`. Raise `UnknownNameError` if there is no such model."""
+    model_class = _CLASSES.get(name)
+    if isinstance(model_class, str):
+        module_name, class_name = model_class.split(":")
+        model_class = getattr(importlib.import_module(module_name), class_name)
+    return model_class
+
+
 _OF_LSTM_ATTENTION = (
     "attention_mechanism",
     "attention_layer_size",
@@ -210,10 +219,7 @@ def from_specs(
             f"ut_keras.hparam_schema.from_dict. Received: a {type(hparams).__name__}."
         )
     features_lib.check(specs)
-    model_class = _CLASSES.get(name)
-    if isinstance(model_class, str):
-        module_name, class_name = model_class.split(":")
-        model_class = getattr(importlib.import_module(module_name), class_name)
+    model_class = registered_class(name)
     try:
         return model_class.from_hparams(hparams, specs, target_space_id, name=name)
     except UserError:
