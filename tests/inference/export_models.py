@@ -3,9 +3,9 @@
 import functools
 import zlib
 
-import keras
 import numpy as np
 
+from tests import seeds
 from tests.decoding import cache_test
 from tests.text import subword_text_encoder_test as golden
 from ut_keras import hparams, models
@@ -64,7 +64,7 @@ def build(name):
     variant, kind = MODELS[name]
     encoders, specs = features(kind)
     seed = zlib.crc32(name.encode()) % 1000
-    keras.utils.set_random_seed(seed)  # the weights do not depend on the order of the tests
+    seeds.set_seed(seed)  # the weights do not depend on the order of the tests
     model = variant_model(variant, specs)
     randomize(model, seed)
     return model, encoders

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tests import seeds
 from ut_keras import metrics, optimizers
 from ut_keras.decoding import beam_search
 from ut_keras.inference import decode_hparams, free_decoding
@@ -73,7 +74,7 @@ class ToyModel(keras.Model):
 
 def make_trainer(output_dir, dropout=0.2, learning_rate=0.05, seed=1, **settings):
     """Return (trainer, model) for twelve steps, with an evaluation after every six steps."""
-    keras.utils.set_random_seed(seed)
+    seeds.set_seed(seed)
     strategy = distribution.get_strategy(devices=["CPU:0"])
     with strategy.scope():
         model = ToyModel(dropout)

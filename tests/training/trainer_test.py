@@ -7,11 +7,11 @@ import re
 import shutil
 import signal
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import seeds
 from tests.training import toy
 from ut_keras import optimizers
 from ut_keras.checkpoints import checkpoint
@@ -29,7 +29,7 @@ from ut_keras.training import (
 
 
 def _make(output_dir, dropout=0.2, learning_rate=0.05, seed=1, settings=None, **kwargs):
-    keras.utils.set_random_seed(seed)
+    seeds.set_seed(seed)
     strategy = distribution.get_strategy(devices=["CPU:0"])
     with strategy.scope():
         model = toy.ToyModel(dropout)

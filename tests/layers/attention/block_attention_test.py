@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import function_def_to_graph
 
+from tests import seeds
 from tests.layers import layer_checks
 from ut_keras import hparams, models
 from ut_keras.hparam_schema import HParamError
@@ -543,7 +544,7 @@ _MODELS = {
 
 def _model(name, more=_NO_DROPOUT):
     kind, set_name, overrides, has_inputs = _MODELS[name]
-    keras.utils.set_random_seed(3)
+    seeds.set_seed(3)
     names = ["inputs", "targets"] if has_inputs else ["targets"]
     overrides = ",".join(filter(None, [_SMALL, _DEPTH[kind], overrides, more]))
     return models.get(kind, hparams.get(set_name, overrides), vocab_sizes=dict.fromkeys(names, 11))
