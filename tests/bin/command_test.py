@@ -91,7 +91,7 @@ def test_closed_terminal_does_not_stop_the_command(tmp_path, opened):
         os.close(theirs)
         assert os.read(ours, 100).strip() == b"ready"
         os.close(ours)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
     assert process.returncode == 0
     assert (tmp_path / "out").read_text() == "done"
 

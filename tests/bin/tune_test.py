@@ -380,7 +380,7 @@ def test_stopped_search_resumes_with_equal_results(tmp_path, end):
     )
     _wait_for(parted / "search/trial-1/ready", process)
     process.send_signal(end)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=120)
     if end != signal.SIGKILL:
         assert process.returncode == 128 + end
         assert "Run the same command again to resume" in output

@@ -109,7 +109,7 @@ def _run(body, name="SIGINT", times=1, **environment):
             for _ in range(times):
                 assert process.stdout.readline() == "ready\n", process.stderr.read()
                 process.send_signal(getattr(signal, name))
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=120)
         finally:
             process.kill()
     # On a loaded machine, the command may end so late that it first prints an acknowledgement of
