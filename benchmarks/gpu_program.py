@@ -6,8 +6,9 @@
     python benchmarks/gpu_program.py --kernels=20       # also the kernels with the longest times
 
 TensorFlow translates the update of the trainer into XLA's instructions. The XLA of JAX compiles
-these instructions for a GPU that is only described to it. The models and sizes are those of
-`operations.py`, in bfloat16 with dropout 0.1. The columns are:
+these instructions for a GPU that is only described to it. The models and the sizes a and b
+are those of `operations.py`, in bfloat16 with dropout 0.1. A batch of size c has 4 x (2,048 +
+2,048) tokens, and a batch of size l has 16,384 + 16,384 tokens. The columns are:
 
 - GiB: memory of the weights, the optimizer and the update, as planned by XLA;
 - kernels: kernels of one update;
@@ -30,7 +31,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from operations import MODELS, SIZES, STEPS, trace_for_gpu
+from operations import MODELS, STEPS, trace_for_gpu
+from operations import SIZES as SHORT_SIZES
 from worker import Worker, add_with_before, make_model
 
 _GPU = """
@@ -53,6 +55,11 @@ dnn_version_info { major: 9 minor: 10 }
 runtime_version { major: 12 minor: 9 }
 device_description_str: "NVIDIA H200"
 """
+SIZES = {
+    **SHORT_SIZES,
+    "c": {"hidden": 512, "filter": 2048, "heads": 8, "vocab": 8192, "batch": 4, "length": 2048},
+    "l": {"hidden": 512, "filter": 2048, "heads": 8, "vocab": 8192, "batch": 1, "length": 16384},
+}
 _BYTES_PER_SECOND, _FLOP_PER_SECOND, _LAUNCH_SECONDS = 4.0e12, 650e12, 1.5e-6
 
 _WIDTHS = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s16": 2, "u16": 2}
@@ -71,7 +78,7 @@ def main(argv=None):
     """Print one line for each size and version."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_with_before(parser)
-    parser.add_argument("--sizes", default="b", help="a, b or a,b")
+    parser.add_argument("--sizes", default="b", help=f"some of {', '.join(SIZES)}")
     parser.add_argument("--model", default=MODELS[0], choices=MODELS)
     parser.add_argument("--kernels", type=int, default=0, help="number of kernels to show")
     parser.add_argument("--serve", metavar="CHECKOUT", help=argparse.SUPPRESS)

@@ -27,6 +27,7 @@ BLOCK = 16  # This block size divides neither T nor S.
 @pytest.fixture(name="few_examples_in_a_tile")
 def few_examples_in_a_tile_fixture(monkeypatch):
     monkeypatch.setattr(attention_tiles, "_MAX_TILE", 1)
+    monkeypatch.setattr(attention_tiles, "_MAX_TILE_UNDER_XLA", 1)
 
 
 @pytest.fixture(name="blocks_from_20")
@@ -34,6 +35,7 @@ def blocks_from_20_fixture(monkeypatch):
     least_pairs = {"causal": 400, "full": 400}
     monkeypatch.setattr(block_attention, "_LEAST_PAIRS", least_pairs)
     monkeypatch.setattr(block_attention, "BLOCK_SIZE", BLOCK)
+    monkeypatch.setattr(block_attention, "BLOCK_SIZE_UNDER_XLA", BLOCK)
 
 
 def _random(*shape, seed=0, dtype="float64"):

@@ -10,11 +10,13 @@ import tensorflow as tf
 from ut_keras.layers.attention import attention_mask
 from ut_keras.layers.attention.attention_mask import MASKED_LOGIT, AttentionMask
 from ut_keras.layers.basic import dropout as dropout_lib
+from ut_keras.ops import private_api
 from ut_keras.ops.product import product
 
 # A tile contains all examples of a batch, unless such a tile would have more weights than this
 # number. In this case, a tile contains a single example.
 _MAX_TILE = 2**21
+_MAX_TILE_UNDER_XLA = 2**27
 _SMALLEST = -3e38  # the initial value of the largest logit, before the first tile
 # Sizes of blocks are multiples of this number, so that products are fast.
 _MULTIPLE = 16
@@ -108,7 +110,8 @@ class Tiles:
         self.batch, self.heads, length, _ = _shape(q)
         self.queries = _Blocks.of(length, block_size)
         self.keys = _Blocks.of(_shape(key)[2], block_size)
-        most = _MAX_TILE // (self.heads * self.queries.size * self.keys.size)
+        largest_tile = _MAX_TILE_UNDER_XLA if private_api.is_compiled_by_xla() else _MAX_TILE
+        most = largest_tile // (self.heads * self.queries.size * self.keys.size)
         self.examples = _static(tf.where(self.batch <= most, self.batch, 1))
         # An empty batch also has one group, because TensorFlow cannot stack an empty array.
         self.groups = _static(tf.maximum(self.batch // tf.maximum(self.examples, 1), 1))
