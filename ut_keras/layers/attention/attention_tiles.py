@@ -318,21 +318,28 @@ class Tiles:
     def _add_tile(self, softmax, q_block, key_block, value_block, at, diagonal):
         """Return the `_Softmax` with one more block of keys. `at` is as in `_logits`."""
         logits = self._logits(q_block, key_block, at, diagonal)
-        # TensorFlow's softmax takes less time than an exponential function and a sum. It divides
-        # the exponentials of the tile by their sum. The largest weight is the reciprocal of this
-        # sum. Therefore the factor of the tile is divided by the largest weight.
-        weights = tf.nn.softmax(logits)
         tile_largest = tf.reduce_max(logits, axis=-1, keepdims=True)
         largest = tf.maximum(softmax.largest, tile_largest)
         factor = tf.exp(softmax.largest - largest)
-        tile_factor = tf.exp(tile_largest - largest)
-        tile_factor /= tf.reduce_max(weights, axis=-1, keepdims=True)
+        if private_api.is_compiled_by_xla():
+            # XLA would store the result of `tf.nn.softmax`. It computes exp again for each use.
+            weights = tf.exp(logits - largest)
+            tile_total = tf.reduce_sum(weights, axis=-1, keepdims=True)
+            tile_factor = tf.ones_like(tile_total)
+        else:
+            # TensorFlow's softmax takes less time than an exponential function and a sum. It
+            # divides the exponentials of the tile by their sum. The largest weight is the
+            # reciprocal of this sum. Therefore the factor of the tile is divided by the largest
+            # weight.
+            weights = tf.nn.softmax(logits)
+            tile_factor = tf.exp(tile_largest - largest)
+            tile_factor /= tf.reduce_max(weights, axis=-1, keepdims=True)
+            tile_total = tile_factor
         keep = self._keep(at)
         kept = weights if keep is None else weights * keep
         mixed = product(tf.cast(kept, self.dtype), value_block)
         mixed = softmax.mixed * factor + tf.cast(mixed, self.sum_dtype) * tile_factor
-        total = softmax.total * factor + tile_factor
-        return _Softmax(largest, total, mixed)
+        return _Softmax(largest, softmax.total * factor + tile_total, mixed)
 
     # The gradient: a loop over columns, each of which is a block of keys.
 
