@@ -13,6 +13,7 @@ are those of `operations.py`, in bfloat16 with dropout 0.1. A batch of size c ha
 - GiB: memory of the weights, the optimizer and the update, as planned by XLA;
 - kernels: kernels of one update;
 - GB: what these kernels read and write;
+- compile, CPU s: CPU time in which XLA compiles the update, on all threads;
 - ms, estimated: the sum over the kernels of 1.5 µs and the larger of two times: bytes at 4 TB/s,
   products at 650 TFLOP/s. This is no measurement. XLA here has no GPU on which it could try several
   forms of a product, and TensorFlow may contain another version of XLA.
@@ -26,6 +27,7 @@ import os
 import re
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
@@ -71,6 +73,7 @@ _LINE = re.compile(r"\s+(?:ROOT )?%([\w.\-]+) = (\(.*?\)|\S+) ([\w\-]+)\((.*?)\)
 _FREE = {"parameter", "get-tuple-element", "tuple", "bitcast", "constant", "after-all"}
 
 Instruction = collections.namedtuple("Instruction", "name shape kind operands rest")
+Compiled = collections.namedtuple("Compiled", "gibibytes seconds kernels")
 Kernel = collections.namedtuple("Kernel", "seconds times bytes flop name source")
 
 
@@ -98,15 +101,14 @@ def main(argv=None):
 
 
 def _measure(size, checkout, model):
-    """Return (GiB of memory, kernels) of the update of the ut_keras of one checkout."""
+    """Return the `Compiled` update of the ut_keras of one checkout."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "update.hlo")
         options = [f"--model={model}", f"--serve={checkout}"]
         worker = Worker([sys.executable, os.path.abspath(__file__), *options])
         worker.request(json.dumps([size, path]))
         worker.close()
-        memory, program = compile_for_gpu(path)
-    return memory, kernels_of(program)
+        return compile_for_gpu(path)
 
 
 def table(title, results, shown=0):
@@ -114,15 +116,20 @@ def table(title, results, shown=0):
 
     Args:
         title: str.
-        results: dict from the name of a line to (GiB of memory, list of `Kernel`).
+        results: dict from the name of a line to `Compiled`.
         shown: int, the number of kernels to list below each line.
     """
-    lines = [f"{title}:", f"{'':9}{'GiB':>7}{'kernels':>9}{'GB':>8}{'ms, estimated':>15}"]
-    for side, (memory, kernels) in results.items():
+    lines = [
+        f"{title}:",
+        f"{'':9}{'GiB':>7}{'kernels':>9}{'GB':>8}{'compile, CPU s':>16}{'ms, estimated':>15}",
+    ]
+    for side, (gibibytes, seconds, kernels) in results.items():
         count = sum(kernel.times for kernel in kernels)
         gigabytes = sum(kernel.times * kernel.bytes for kernel in kernels) / 1e9
         milliseconds = 1e3 * sum(kernel.times * kernel.seconds for kernel in kernels)
-        lines.append(f"{side:9}{memory:7.2f}{count:9,}{gigabytes:8.1f}{milliseconds:15.1f}")
+        lines.append(
+            f"{side:9}{gibibytes:7.2f}{count:9,}{gigabytes:8.1f}{seconds:16.0f}{milliseconds:15.1f}"
+        )
         for kernel in sorted(kernels, key=lambda k: -k.times * k.seconds)[:shown]:
             lines.append(
                 f"  {1e3 * kernel.times * kernel.seconds:.3f} ms, {kernel.times} x "
@@ -156,7 +163,7 @@ def program_of(name, size, steps=STEPS, dtype="bfloat16"):
 
 
 def compile_for_gpu(path):
-    """Compile a program. Return (GiB of memory, the program after XLA's passes)."""
+    """Return the `Compiled` form of a program in a file."""
     # XLA cannot measure forms of a product without a GPU.
     os.environ["XLA_FLAGS"] = "--xla_gpu_autotune_level=0"
     os.environ["JAX_PLATFORMS"] = "cpu"
@@ -172,11 +179,13 @@ def compile_for_gpu(path):
         module = ir.Module.parse(_jax.mlir.hlo_to_stablehlo(file.read()))
         _remove_copies(module, ir)
         devices = _jax.DeviceList(tuple(gpu.devices))
+        start = time.process_time()
         compiled = gpu.devices[0].client.compile(module, devices, options)
+        seconds = time.process_time() - start
     memory = compiled.get_compiled_memory_stats()
     used = memory.argument_size_in_bytes + memory.temp_size_in_bytes
     used += memory.output_size_in_bytes - memory.alias_size_in_bytes
-    return used / 2**30, compiled.hlo_modules()[0].to_string()
+    return Compiled(used / 2**30, seconds, kernels_of(compiled.hlo_modules()[0].to_string()))
 
 
 def _remove_copies(module, ir):

@@ -54,8 +54,9 @@ def test_kernels_have_their_bytes_and_products(command):
 
 
 def test_table_has_one_line_per_version(command):
-    lines = command.table("b", {"now": (4.5, command.kernels_of(_PROGRAM))}, shown=1)
-    assert lines[2].split()[:3] == ["now", "4.50", "6"]
+    compiled = command.Compiled(4.5, 30.2, command.kernels_of(_PROGRAM))
+    lines = command.table("b", {"now": compiled}, shown=1)
+    assert lines[2].split() == ["now", "4.50", "6", "0.0", "30", "0.0"]
     assert len(lines) == 4 and "5 x 0.0 MB, fusion.1" in lines[3]
 
 
