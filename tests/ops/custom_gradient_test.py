@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import ops
 
-from ut_keras.ops import custom_gradient
+from ut_keras.ops import custom_gradient, private_api
 
 
 @custom_gradient.wrap
@@ -60,3 +60,24 @@ def test_custom_gradient_can_be_disabled():
     assert not [op for op in traced.graph.get_operations() if "_gradient_op_type" in str(op)]
     np.testing.assert_array_equal(_gradient(traced, tf.constant([3.0, 1.0])), [6, 2])
     np.testing.assert_array_equal(_gradient(_square, tf.constant([3.0, 1.0])), [60, 20])
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_gradient_has_the_form_of_its_forward_pass(jit_compile):
+    """The tape is outside of the function, so TensorFlow traces the gradient outside of it."""
+    seen = []
+
+    @custom_gradient.wrap
+    def identity(x):
+        seen.append(private_api.is_compiled_by_xla())
+
+        def gradient(upstream):
+            seen.append(private_api.is_compiled_by_xla())
+            return upstream
+
+        return x + 0, gradient
+
+    inner = tf.function(identity, jit_compile=jit_compile)
+    tf.function(lambda x: _gradient(inner, x))(tf.constant([3.0]))
+    assert len(seen) >= 2 and set(seen) == {jit_compile}
+    assert not private_api.is_compiled_by_xla()

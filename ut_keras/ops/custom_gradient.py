@@ -35,10 +35,24 @@ _DISABLED = contextvars.ContextVar("disabled", default=False)
 def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a function like `tf.custom_gradient`.
 
+    In the gradient function, `private_api.is_compiled_by_xla` has the same result as in `function`.
+    Otherwise the gradient function could sample another dropout mask than `function`.
+
     Args:
         function: function from tensors to (results, gradient function).
     """
-    with_gradient = tf.custom_gradient(function)
+
+    def with_same_form(*tensors):
+        results, gradient = function(*tensors)
+        is_compiled = private_api.is_compiled_by_xla()
+
+        def gradient_with_same_form(*upstream):
+            with private_api.compiled_by_xla(is_compiled):
+                return gradient(*upstream)
+
+        return results, gradient_with_same_form
+
+    with_gradient = tf.custom_gradient(with_same_form)
 
     @functools.wraps(function)
     def call(*tensors):

@@ -11,6 +11,7 @@ Check this file before you allow a new version of TensorFlow or Keras. We checke
 """
 
 import contextlib
+import contextvars
 from collections.abc import Iterator, MutableMapping, Sequence
 from typing import Any
 
@@ -24,6 +25,8 @@ from tensorflow.python.ops import control_flow_util
 
 # TensorFlow
 
+_IS_COMPILED = contextvars.ContextVar[bool | None]("is_compiled", default=None)
+
 
 def is_compiled_by_xla() -> bool:
     """Return whether XLA will compile the operations that are traced now.
@@ -34,7 +37,25 @@ def is_compiled_by_xla() -> bool:
     not set this flag.
     Test: `tests/ops/xla_test.py`.
     """
+    is_compiled = _IS_COMPILED.get()
+    if is_compiled is not None:
+        return is_compiled
     return control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
+
+
+@contextlib.contextmanager
+def compiled_by_xla(is_compiled: bool) -> Iterator[None]:
+    """Set the result of `is_compiled_by_xla` in this context.
+
+    XLA also compiles the gradient of a function that it compiles. But TensorFlow may trace this
+    gradient outside of the function, and `is_compiled_by_xla` would then return False. Therefore
+    `custom_gradient.wrap` traces each gradient with the result of its forward pass.
+    """
+    before = _IS_COMPILED.set(is_compiled)
+    try:
+        yield
+    finally:
+        _IS_COMPILED.reset(before)
 
 
 def may_record_gradients() -> bool:

@@ -81,6 +81,20 @@ def test_gradient_passes_kept_elements_only():
     np.testing.assert_array_equal(tape.gradient(y, x), y)
 
 
+def test_gradient_outside_of_a_compiled_function_has_the_same_mask():
+    layer, x = dropout.Dropout(0.5, seed=2), tf.ones([50])
+    compiled = tf.function(lambda x: layer(x, training=True), autograph=False, jit_compile=True)
+
+    @tf.function(autograph=False)
+    def run():
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = compiled(x)
+        return tape.gradient(y, x), y
+
+    np.testing.assert_array_equal(*run())
+
+
 @pytest.mark.parametrize("rate", [-0.1, 1.0])
 def test_dropout_rejects_rate_out_of_range(rate):
     with pytest.raises(ValueError, match=rf"rate must be in \[0, 1\). Received: {rate}"):

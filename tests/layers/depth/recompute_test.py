@@ -111,6 +111,25 @@ def test_xla_computes_layers_again():
     assert recomputed >= plain + 2 * 6
 
 
+def test_recomputation_of_a_compiled_function_has_the_same_dropout():
+    layer = dropout.Dropout(0.5, seed=2)
+    x = tf.ones([50])
+    compiled = tf.function(
+        lambda x: recompute.Recomputation(layer)(lambda x: layer(x, training=True), x),
+        autograph=False,
+        jit_compile=True,
+    )
+
+    @tf.function(autograph=False)
+    def run():
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = compiled(x)
+        return tape.gradient(y, x), y
+
+    np.testing.assert_array_equal(*run())
+
+
 def test_gradients_are_summed_in_float32_in_a_call_under_bfloat16():
     """During the call of a layer, Keras casts every variable that the layer reads."""
     found = []
