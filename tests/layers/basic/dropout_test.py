@@ -95,6 +95,26 @@ def test_gradient_outside_of_a_compiled_function_has_the_same_mask():
     np.testing.assert_array_equal(*run())
 
 
+@pytest.mark.parametrize("method", ["__call__", "after_relu"])
+def test_xla_compiles_a_loop_over_unknown_shapes(method):
+    layer = dropout.Dropout(0.5, (1,), seed=2)
+    arguments = {"training": True} if method == "__call__" else {}
+
+    def body(i, x):
+        return i + 1, getattr(layer, method)(x, **arguments)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None])], autograph=False, jit_compile=True)
+    def run(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            _, y = tf.while_loop(lambda i, _: i < 2, body, (0, x), maximum_iterations=2)
+        return tape.gradient(y, x), y
+
+    gradient, y = run(tf.ones([50, 2]))
+    np.testing.assert_array_equal(gradient, y)
+    assert set(np.unique(y)) == {0, 4}
+
+
 @pytest.mark.parametrize("rate", [-0.1, 1.0])
 def test_dropout_rejects_rate_out_of_range(rate):
     with pytest.raises(ValueError, match=rf"rate must be in \[0, 1\). Received: {rate}"):

@@ -59,15 +59,15 @@ class Dropout(PositionWise):
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         if not training or self.rate == 0:
             return x
-        sample = self._sampler(x)
+        sample = self._sampler()
         if not private_api.is_compiled_by_xla():
-            return x * sample()
+            return x * sample(x)
 
         @custom_gradient.wrap
         def dropped(x):
             # Under XLA, sampling is cheap. The gradient samples the same factors again, so a loop
             # over recurrence steps need not store them for each step.
-            return x * sample(), lambda upstream: upstream * sample()
+            return x * sample(x), lambda upstream: upstream * sample(upstream)
 
         return dropped(x)
 
@@ -79,11 +79,11 @@ class Dropout(PositionWise):
         """
         if self.rate == 0:
             return tf.nn.relu(x)
-        sample = self._sampler(x)
+        sample = self._sampler()
 
         @custom_gradient.wrap
         def rectified_and_dropped(x):
-            y = tf.nn.relu(x) * sample()
+            y = tf.nn.relu(x) * sample(x)
 
             def gradient(upstream):
                 return tf.where(y > 0, upstream * tf.constant(scale(self.rate), x.dtype), 0)
@@ -92,10 +92,14 @@ class Dropout(PositionWise):
 
         return rectified_and_dropped(x)
 
-    def _sampler(self, x):
-        """Return a function that returns the factors of `x`, the same ones at each call."""
-        shape, seed = self._shape(x), seed_lib.per_replica(self.seed_generator)
-        return lambda: factors(sample_kept(shape, seed, self.rate), self.rate, x.dtype)
+    def _sampler(self):
+        """Return a function from a tensor to factors, which are the same for the same shape.
+
+        XLA must know the shape as a constant. In the gradient of a loop, it only knows the shapes
+        of tensors of the gradient, such as the upstream gradient.
+        """
+        seed = seed_lib.per_replica(self.seed_generator)
+        return lambda x: factors(sample_kept(self._shape(x), seed, self.rate), self.rate, x.dtype)
 
     def _shape(self, x):
         """Return the shape of the mask: the shape of `x`, with size 1 along shared axes.
