@@ -129,10 +129,10 @@ def _losses_without_xla(logits, targets, spread, entropy):
 
 
 def _losses_under_xla(logits, targets, spread, entropy):
-    """Return the results of `_losses_without_xla` from operations that XLA combines.
+    """Return the results of `_losses_without_xla`, with operations that XLA can combine.
 
-    The function stores no other tensor [N, V] in float32. XLA computes such tensors again within
-    the operations that read them.
+    XLA stores no float32 tensor [N, V]. The operations that read the softmax compute it from the
+    logits.
     """
     exact, size = tf.cast(logits, tf.float32), logits.shape[-1]
     largest = tf.reduce_max(exact, axis=-1, keepdims=True)
@@ -149,7 +149,7 @@ def _losses_under_xla(logits, targets, spread, entropy):
 
 
 def _with_smoothing(logits, targets, normalizer, spread, entropy):
-    """Return the losses from the logits, in float32, and their normalizers."""
+    """Return the losses [N] of float32 logits [N, V] with normalizers [N]."""
     target_logits = log_softmax.take(logits, targets)
     losses = normalizer - target_logits
     if spread:

@@ -60,11 +60,11 @@ def random_int64(shape: Any, seed: tf.Tensor) -> tf.Tensor:
 def hashed_indices(shape: Any, seed: tf.Tensor) -> tf.Tensor:
     """Return one random number for each element: a hash of its index and the seed.
 
-    Under XLA, these few operations become a part of the operation that needs the numbers. XLA's own
-    random number generators are much longer, and XLA stores their numbers.
+    The number of the element with index i is h(h(i ^ h(seed[0])) ^ h(seed[1])). h is the hash
+    function lowbias32 (Wellons 2018), and ^ is the exclusive or.
 
-    The function applies the hash function lowbias32 (Wellons 2018) twice. Before each time, it
-    combines the numbers with a key, which is the hash of a number of the seed.
+    Under XLA, these few operations become a part of the operation that reads the numbers. XLA's own
+    random number generators have many more operations, and XLA stores their numbers.
 
     Args:
         shape: list of ints and int32 scalars, or int32 tensor.

@@ -202,8 +202,9 @@ def attend_densely(
 ) -> tf.Tensor:
     """Compute attention in the dense form, with a gradient that computes the weights again.
 
-    The forward pass keeps only q, key and value for the gradient. XLA combines exp and the
-    dropout with other operations, so this takes less time than to store and read the weights.
+    The forward pass keeps only q, key and value for the gradient. XLA combines the exponential
+    function and dropout with other operations. Therefore it takes less time to compute the weights
+    again than to store and read them.
 
     Arguments and returns: as for `attend`.
     """
@@ -214,7 +215,8 @@ def attend_densely(
 
         def gradient(upstream):
             logits = dense.logits()
-            # XLA would store the result of `tf.nn.softmax`. It computes exp again for each use.
+            # XLA would store the result of `tf.nn.softmax`. It does not store the result of
+            # `tf.exp`, because each operation that reads this result computes it again.
             exps = tf.exp(logits - tf.reduce_max(logits, axis=-1, keepdims=True))
             weights = exps / tf.reduce_sum(exps, axis=-1, keepdims=True)
             return dense.backward(weights, dense.kept(weights), upstream)

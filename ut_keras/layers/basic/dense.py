@@ -118,10 +118,10 @@ class Dense(WithKernels, PositionWise):
 
 
 def _product(x, kernel):
-    """Return the rows of `x` [..., C] times a kernel [C, units], as [rows, units].
+    """Return the product of `x` [..., C] and a kernel [C, units], as a matrix [rows, units].
 
-    TensorFlow's gradient reads the reshaped rows. A loop over recurrence steps would store them
-    for each step, in addition to `x`. Under XLA, the gradient therefore reads `x`.
+    TensorFlow's own gradient reads the reshaped `x`. A loop over recurrence steps would store it
+    for each step, in addition to `x`. Under XLA, the gradient reads `x` and reshapes it again.
     """
     if not private_api.is_compiled_by_xla():
         return tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), kernel)
@@ -130,8 +130,9 @@ def _product(x, kernel):
     def product(x, kernel):
         def gradient(upstream):
             rows = tf.reshape(x, [-1, x.shape[-1]])
-            of_rows = tf.matmul(upstream, kernel, transpose_b=True)
-            return tf.reshape(of_rows, tf.shape(x)), tf.matmul(rows, upstream, transpose_a=True)
+            rows_gradient = tf.matmul(upstream, kernel, transpose_b=True)
+            kernel_gradient = tf.matmul(rows, upstream, transpose_a=True)
+            return tf.reshape(rows_gradient, tf.shape(x)), kernel_gradient
 
         return tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), kernel), gradient
 

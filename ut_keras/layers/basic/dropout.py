@@ -72,10 +72,11 @@ class Dropout(PositionWise):
         return dropped(x)
 
     def after_relu(self, x: tf.Tensor) -> tf.Tensor:
-        """Return the result of ReLU and dropout in training. The gradient reads only this result.
+        """Apply ReLU, and then dropout as in training.
 
-        TensorFlow's gradients of ReLU and dropout read the result of ReLU and the mask. A loop over
-        recurrence steps would store both for each step.
+        The gradient reads only the result of dropout. TensorFlow's own gradients would read the
+        result of ReLU and the mask, and a loop over recurrence steps would store both for each
+        step.
         """
         if self.rate == 0:
             return tf.nn.relu(x)
@@ -93,10 +94,11 @@ class Dropout(PositionWise):
         return rectified_and_dropped(x)
 
     def _sampler(self):
-        """Return a function from a tensor to factors, which are the same for the same shape.
+        """Return a function that maps a tensor to the factors of its elements.
 
-        XLA must know the shape as a constant. In the gradient of a loop, it only knows the shapes
-        of tensors of the gradient, such as the upstream gradient.
+        Tensors of the same shape get the same factors. The function reads the shape from its
+        argument, because XLA needs a constant shape. If the forward pass of a loop computes a
+        shape, this shape is not a constant in the gradient of the loop.
         """
         seed = seed_lib.per_replica(self.seed_generator)
         return lambda x: factors(sample_kept(self._shape(x), seed, self.rate), self.rate, x.dtype)
