@@ -5,18 +5,20 @@
     python benchmarks/gpu_program.py --sizes=b --with_before=old_checkout
     python benchmarks/gpu_program.py --kernels=20       # also the kernels with the longest times
 
-TensorFlow translates the update of the trainer into XLA's instructions. The XLA of JAX compiles
-these instructions for a GPU that is only described to it. The models and the sizes a and b
-are those of `operations.py`, in bfloat16 with dropout 0.1. A batch of size c has 4 x (2,048 +
-2,048) tokens, and a batch of size l has 16,384 + 16,384 tokens. The columns are:
+TensorFlow translates the update of the trainer into XLA's instructions. The version of XLA in JAX
+compiles these instructions for a GPU. It needs only a description of this GPU. The models and the
+sizes a and b are those of `operations.py`, in bfloat16 with dropout 0.1. A batch of size c has
+4 x (2,048 + 2,048) tokens, and a batch of size l has 16,384 + 16,384 tokens. The columns are:
 
 - GiB: memory of the weights, the optimizer and the update, as planned by XLA;
 - kernels: kernels of one update;
 - GB: what these kernels read and write;
 - compile, CPU s: CPU time in which XLA compiles the update, on all threads;
-- ms, estimated: the sum over the kernels of 1.5 µs and the larger of two times: bytes at 4 TB/s,
-  products at 650 TFLOP/s. This is no measurement. XLA here has no GPU on which it could try several
-  forms of a product, and TensorFlow may contain another version of XLA.
+- ms, estimated: the sum of the times of all kernels. The time of a kernel is 1.5 µs plus the
+  larger of two times: its bytes at 4 TB/s, and its products at 650 TFLOP/s.
+
+The times are not measured. Without a GPU, XLA cannot compare several forms of a product. In
+addition, TensorFlow may contain another version of XLA than JAX.
 """
 
 import argparse
@@ -69,8 +71,7 @@ _WIDTHS |= {"f32": 4, "s32": 4, "u32": 4, "f64": 8, "s64": 8, "u64": 8}
 _SHAPE = re.compile(rf"({'|'.join(_WIDTHS)})\[([\d,]*)\]")
 _HEAD = re.compile(r"(ENTRY )?%?([\w.\-]+) \(.*\{$")
 _LINE = re.compile(r"\s+(?:ROOT )?%([\w.\-]+) = (\(.*?\)|\S+) ([\w\-]+)\((.*?)\)(.*)$")
-# Instructions that start no kernel.
-_FREE = {"parameter", "get-tuple-element", "tuple", "bitcast", "constant", "after-all"}
+_WITHOUT_KERNEL = {"parameter", "get-tuple-element", "tuple", "bitcast", "constant", "after-all"}
 
 Instruction = collections.namedtuple("Instruction", "name shape kind operands rest")
 Compiled = collections.namedtuple("Compiled", "gibibytes seconds kernels")
@@ -218,11 +219,11 @@ def kernels_of(program):
             if each.kind == "while":
                 trips = re.search(r'known_trip_count":\{"n":"(\d+)"', each.rest)
                 body = re.search(r"body=%?([\w.\-]+)", each.rest)[1]
-                # The forward loops have no known number of iterations.
+                # XLA does not know the number of iterations of the forward loops.
                 add(body, times * (int(trips[1]) if trips else STEPS))
             elif each.kind == "call":
                 add(re.search(r"to_apply=%?([\w.\-]+)", each.rest)[1], times)
-            elif each.kind not in _FREE:
+            elif each.kind not in _WITHOUT_KERNEL:
                 kernels.append(_kernel(each, times, shapes, functions))
 
     add(entry, 1)
@@ -265,7 +266,7 @@ def _written(instruction, inner):
 
 
 def _read(number, shape, inner):
-    """Return the bytes that a kernel reads of an operand, which may be only a slice."""
+    """Return the bytes that a kernel reads from an operand: all bytes, or those of its slices."""
     name = next((x.name for x in inner if (x.kind, x.operands) == ("parameter", str(number))), None)
     users = [each for each in inner if name in _names(each.operands)]
     first = all(_names(each.operands)[0] == name for each in users)

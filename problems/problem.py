@@ -500,9 +500,10 @@ class Problem:
         return self
 
     def for_decoding(self) -> "Problem":
-        """Return the problem whose `dataset` has the examples to decode.
+        """Return the problem whose `dataset` reads examples for decoding.
 
-        The default returns `self`. A package can preprocess examples for decoding differently.
+        The default returns `self`. The problem of a package returns another problem if the package
+        preprocesses examples for decoding differently.
         """
         return self
 

@@ -272,14 +272,16 @@ def _make_decode_dataset(setup):
     evaluation sorts the examples by length, so its first examples are not the first of the files.
     The return value is None if free decoding can use the dataset of the evaluation.
     """
-    problem, selects = setup.problem.for_decoding(), setup.decode["num_samples"] >= 0
-    if problem.has_own_dataset or not selects and problem is setup.problem:
+    problem = setup.problem.for_decoding()
+    has_num_samples = setup.decode["num_samples"] >= 0
+    decodes_evaluated = problem is setup.problem and not has_num_samples
+    if problem.has_own_dataset or decodes_evaluated:
         return None
     from ut_keras.inference import free_decoding
 
     @functools.lru_cache(maxsize=1)
     def make():
-        hp = free_decoding.in_file_order(setup.hp) if selects else setup.hp
+        hp = free_decoding.in_file_order(setup.hp) if has_num_samples else setup.hp
         return problem.dataset(setup.eval_split, setup.args.data_dir, hp)
 
     return make

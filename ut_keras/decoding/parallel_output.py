@@ -17,7 +17,7 @@ from ut_keras.layers.basic import embedding
 from ut_keras.ops import compiled, maximum
 
 # Options that only a search can use.
-_OF_A_SEARCH = (
+_SEARCH_OPTIONS = (
     "beam_size",
     "min_length",
     "eos_penalty",
@@ -39,7 +39,7 @@ def generate(model: DecodedModel, features: Mapping[str, Any], options: Options)
             "jit_compile must be False or 'auto' for a model that predicts all tokens at once. "
             "Received: jit_compile=True."
         )
-    for name in _OF_A_SEARCH:
+    for name in _SEARCH_OPTIONS:
         value = getattr(options, name)
         if value is not getattr(Options, name) and value != getattr(Options, name):
             raise ValueError(

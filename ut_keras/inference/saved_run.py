@@ -106,7 +106,7 @@ class SavedRun:
         self._set(model, encoders)
 
     def _set(self, model, encoders):
-        """Set the model and its encoders, and remove everything that was made for earlier ones."""
+        """Set the model and its encoders, and remove what was compiled for the earlier ones."""
         text_model.check_encoders(model, encoders)
         self._model, self._encoders = model, encoders
         self._predictor = predictor.Predictor(model)

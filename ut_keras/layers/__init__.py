@@ -28,8 +28,8 @@ from ut_keras.process import silent_tensorflow  # noqa: F401  (before the import
 import importlib
 from typing import Any
 
-# Each name is imported at its first use. Python runs this file before any module of the package, so
-# imports at its start would load every layer for each of these modules.
+# Each name is imported at its first use. Python runs this file before it imports any module of the
+# package. If this file imported all layers, every such import would load all of them.
 _MODULES = {
     "ACTHalting": "halting.halting",
     "AdaptiveComputationTime": "depth.act",

@@ -99,7 +99,7 @@ def registered_class(name: str) -> Any:
     return model_class
 
 
-_OF_LSTM_ATTENTION = (
+_LSTM_ATTENTION_HPARAMS = (
     "attention_mechanism",
     "attention_layer_size",
     "num_heads",
@@ -108,7 +108,9 @@ _OF_LSTM_ATTENTION = (
 )
 # {model: hparams that its class of hparams has for other models, and that it does not read}
 _UNREAD_HPARAMS = {
-    **dict.fromkeys(("lstm_seq2seq", "lstm_seq2seq_bidirectional_encoder"), _OF_LSTM_ATTENTION),
+    **dict.fromkeys(
+        ("lstm_seq2seq", "lstm_seq2seq_bidirectional_encoder"), _LSTM_ATTENTION_HPARAMS
+    ),
     "neural_gpu": ("diagonal_final_state", "diagonal_shift_axis"),
     "transformer_encoder": ("num_decoder_layers",),
 }

@@ -25,7 +25,7 @@ _WITH_NEAREST_TRANSFORMER = (
     "transformer_symshard",
     "transformer_vae_flow_prior",
 )
-_OF_IMAGES = (
+_IMAGE_MODELS = (
     "imagetransformer*",
     "img2img_*",
     "vqa_*",
@@ -46,7 +46,7 @@ REASONS = {
     "attention_lm": f"{_NEAREST}, on a problem without inputs",
     "lstm_encoder": "the nearest: lstm_seq2seq",
     "neural_*_model": "the nearest: universal_transformer",
-    **dict.fromkeys(_OF_IMAGES, "there are no problems of images"),
+    **dict.fromkeys(_IMAGE_MODELS, "there are no problems of images"),
     "next_frame_*": "there are no problems of video",
     "gene_expression_conv": "there are no problems of genes",
     "*_policy*": "there is no reinforcement learning",

@@ -49,8 +49,8 @@ class Optimizer(private_api.GradientHook):
     # NAME in the names of the slots in T2T's checkpoints: VARIABLE/NAME, VARIABLE/NAME_1, ...
     t2t_slot_name: str | None = None
     # The slots, such as moments, that the optimizer stores for every weight. Each dict maps the
-    # name of a slot to its initial value. `build` creates the slots of one dict together for each
-    # weight, one weight after the other.
+    # name of a slot to its initial value. For each dict, `build` goes through the weights in order.
+    # It creates all slots of the dict for a weight before it goes to the next weight.
     slot_groups: tuple[dict[str, float], ...] = ()
     _excluded: tuple[str, ...] = ()  # see `exclude_from_weight_decay`
 

@@ -479,8 +479,8 @@ class Adapted(problem.Problem):
                 f"hparams must be of a registered set, because {self.name} overrides "
                 "preprocess_example. Received: other hparams."
             )
-        encoders, of_package = next(iter(self._cache.values()))
-        sizes = feature_modalities.vocab_sizes(of_package, encoders)
+        encoders, package_hparams = next(iter(self._cache.values()))
+        sizes = feature_modalities.vocab_sizes(package_hparams, encoders)
         hp = t2t_hparam.from_dataclass(self._run_hparams)
         note = self._note_unused_feature
         return example_features.preprocess(self.t2t, records, sizes, self._mode, hp, note)

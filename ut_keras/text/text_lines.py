@@ -145,7 +145,7 @@ def missing_prefix_note(texts: Iterable[str], feature: str, prefix: str) -> str:
     Args:
         texts: iterable of str.
         feature: str, "inputs" or "targets".
-        prefix: str. Every text begins with the prefix "".
+        prefix: str. With "", the result is "".
     """
     lacking = sum(bool(text.strip()) and not text.startswith(prefix) for text in texts)
     if not lacking:
@@ -153,7 +153,7 @@ def missing_prefix_note(texts: Iterable[str], feature: str, prefix: str) -> str:
     what = "text does" if lacking == 1 else "texts do"
     return (
         f"Data generation added {prefix!r} to each text of the {feature}. {lacking:,} {what} not "
-        "begin with it. As in T2T, the prefix is not added to other texts."
+        "begin with it. Begin each text with it. As in T2T, ut_keras does not add it."
     )
 
 

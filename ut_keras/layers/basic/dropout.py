@@ -120,8 +120,8 @@ def sample_kept(shape: Any, seed: tf.Tensor, rate: float) -> tf.Tensor:
     """Sample a mask of the elements that dropout keeps.
 
     Without XLA, sampling dominates the cost of dropout. To reduce this cost, the function splits
-    each random int64 into four int16 numbers. Under XLA, each element has a number of its own. See
-    `seed.hashed_indices`.
+    each random int64 into four int16 numbers. Under XLA, the function computes one number for each
+    element. See `seed.hashed_indices`.
 
     Args:
         shape: list of ints and int32 scalars, or int32 tensor.

@@ -48,7 +48,7 @@ class RecurrenceState(NamedTuple):
 
 
 class Constants(NamedTuple):
-    """What `take_step` of a subclass gets in addition to the loop state."""
+    """The values that `take_step` of a subclass gets in addition to the loop state."""
 
     # Function (x [B, S, D], step) -> `BlockOutput` that applies injection, signals and block.
     transform: Callable
@@ -58,7 +58,7 @@ class Constants(NamedTuple):
 
 
 class RecurrenceContext(NamedTuple):
-    """What `Recurrence` itself needs in every step in addition to the loop state."""
+    """The values that `Recurrence` reads in every step in addition to the loop state."""
 
     recurrence_input: tf.Tensor  # [B, S, D]
     signals: Any  # `StepSignals`
@@ -555,8 +555,8 @@ def _make_timing(hp, side):
     return sru.TimingAndSRU(timing, sru.make(hp, side), name="signals", dtype=dtype)
 
 
-# The functions below omit each argument whose hparam has its default. Therefore a user's own
-# recurrence class must accept only the arguments that the hparams set.
+# The functions below omit each argument whose hparam has its default. A user's own recurrence class
+# therefore need not accept the arguments of hparams that the user does not set.
 
 
 def _start_arguments(hp, side):

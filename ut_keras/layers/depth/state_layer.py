@@ -264,9 +264,10 @@ def _as_bool(mask):
 
 
 def _combined_mask(state, padding_mask, attention_mask, use_causal_mask):
-    """Return the attention mask of a call, which hides what any of its masks hides.
+    """Return one attention mask for all masks of a call.
 
-    The arguments are those of `StateLayer.call`. The result is an `AttentionMask`, a bool tensor
+    A key is hidden if at least one of the masks hides it. The arguments are those of
+    `StateLayer.call`. The result is an `AttentionMask`, a bool tensor
     that broadcasts to [B, H, S, S], or None.
     """
     combined_mask = _key_mask(padding_mask)
