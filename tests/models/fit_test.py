@@ -99,6 +99,14 @@ def test_batch_methods_compile_the_model():
         assert losses_of[method, False] == pytest.approx(losses_of[method, True], rel=1e-6)
 
 
+@pytest.mark.parametrize("texts", ["a text", ["a text"], np.array(["a text"])])
+def test_fit_rejects_texts(texts):
+    ids = np.ones([1, 2], np.int32)
+    for name, x, y in (("x", texts, ids), ("x", {"inputs": texts}, ids), ("y", ids, texts)):
+        with pytest.raises(ValueError, match=f"{name} must contain ids.*'a text'.*run.dataset"):
+            _make().fit(x, y)
+
+
 def test_fit_traces_update_once(dataset, monkeypatch):
     model, traced = _make(), []
     step = model.train_step

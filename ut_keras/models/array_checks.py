@@ -12,6 +12,25 @@ from ut_keras.layers.basic import embedding
 _LOG = logging.getLogger("ut_keras")
 
 
+def check_no_texts(name: str, data: Any) -> None:
+    """Raise `ValueError` if data of `fit` are texts, because models read ids.
+
+    Args:
+        name: str, "x" or "y".
+        data: this argument of `fit`, `evaluate` or `predict`.
+    """
+    for value in data.values() if isinstance(data, Mapping) else [data]:
+        if isinstance(value, np.ndarray) and value.dtype.kind in "OSU":
+            value = value.ravel().tolist()
+        first = value[0] if isinstance(value, list | tuple) and value else value
+        if isinstance(first, str):
+            raise ValueError(
+                f"{name} must contain ids. Received: the text {first!r}. To use texts, make a "
+                "SavedRun: run = SavedRun.of(model, problem, data_dir). Then call "
+                "run.model.fit(run.dataset(pairs)), run.translate, run.generate or run.classify."
+            )
+
+
 def check(
     specs: Mapping[str, features.FeatureSpec],
     x: Mapping[str, Any],

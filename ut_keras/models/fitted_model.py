@@ -108,7 +108,8 @@ class FittedModel(compiled_model.CompiledModel):
         if kept != self.hparams.learning_rate_schedule:
             _LOG.warning(
                 "The model was not compiled. Its learning_rate_schedule=%s omits the factors that "
-                "require the total number of steps.",
+                "require the total number of steps. To use them, call "
+                "model.compile(optimizers.get(model.hparams, train_steps=…)) first.",
                 kept,
             )
         with self.distribute_strategy.scope():
@@ -266,6 +267,8 @@ class FittedModel(compiled_model.CompiledModel):
             )
 
     def _check_arrays(self, x, y=None):
+        array_checks.check_no_texts("x", x)
+        array_checks.check_no_texts("y", y)
         targets = _single("y", y) if self.has_default_loss else None
         features = x if isinstance(x, Mapping) else {}
         array_checks.check(self.specs, features, targets, "targets" in self.input_features)
