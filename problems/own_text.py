@@ -44,6 +44,7 @@ from ut_keras.problems.problem import Texts
 from ut_keras.text import text_encoder, text_lines
 
 _HELD_OUT_EVERY = 20
+_PASS_FOLDER = "Pass the folder (--tmp_dir; in Python, tmp_dir)."
 BYTES_PER_SUBWORD = 400  # with this number, each subword occurs often enough to be learned
 _PARTS = {"train": "train", "dev": "eval"}  # dict from split to a part of T2T's file names
 
@@ -79,7 +80,7 @@ class OwnText(text_problems.Text2TextProblem):
             raise DataError(
                 f"tmp_dir must contain train.{self.extension} with lines "
                 f"{'<TAB>'.join(self.fields)}; dev.{self.extension} and test.{self.extension} are "
-                f"optional. Commands take the folder from --tmp_dir. Received: {_folder(tmp_dir)}."
+                f"optional. {_PASS_FOLDER} Received: {_folder(tmp_dir)}."
             )
         if not self._has(tmp_dir, "dev"):
             print(
@@ -239,12 +240,18 @@ def _path(tmp_dir, name):
     path = os.path.join(tmp_dir or "", name)
     if not os.path.isfile(path):
         raise DataError(
-            f"tmp_dir must contain {name}. Commands take the folder from --tmp_dir. "
-            f"Received: {_folder(tmp_dir)}."
+            f"tmp_dir must contain {name}. {_PASS_FOLDER} Received: {_folder(tmp_dir)}."
         )
     return path
 
 
 def _folder(tmp_dir):
-    exists = os.path.isdir(tmp_dir or "")
-    return f"tmp_dir={tmp_dir!r}, {'without this file' if exists else 'which does not exist'}"
+    if not tmp_dir:
+        return f"tmp_dir={tmp_dir!r}"
+    if os.path.isdir(tmp_dir):
+        state = "without this file"
+    elif os.path.exists(tmp_dir):
+        state = "which is a file"
+    else:
+        state = "which does not exist"
+    return f"tmp_dir={tmp_dir!r}, {state}"

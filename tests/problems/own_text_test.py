@@ -171,6 +171,9 @@ def test_missing_train_file_raises(tmp_path, name, file):
         problems.get(name).generate_data(str(tmp_path / "data"), str(missing))
     with pytest.raises(DataError, match=f"{file} .*text.*tmp_dir='{tmp_path}'"):
         generate(name, tmp_path)
+    (tmp_path / "data.csv").touch()
+    with pytest.raises(DataError, match="tmp_dir='.*data.csv', which is a file"):
+        problems.get(name).generate_data(str(tmp_path / "data"), str(tmp_path / "data.csv"))
 
 
 def test_text2text_tmpdir_reads_parallel_files(tmp_path):
