@@ -172,6 +172,9 @@ def is_notebook_rerun(before: Any, now: Any) -> bool:
 def unknown_name_message(kind: str, name: object, known: Collection[str]) -> str:
     """Return a line that lists the known names nearest to `name`."""
     near = difflib.get_close_matches(str(name), known, n=5, cutoff=0.5)
+    # A word of a longer name is not similar to the name: "dtype" and "activation_dtype".
+    longer = [each for each in sorted(known) if f"_{name}_" in f"_{each}_" and each not in near]
+    near += longer[:5]
     if near:
         title = "The nearest names" if len(near) > 1 else "The nearest name"
         return f"Unknown {kind}: {name!r}. {title}: {', '.join(near)}."
