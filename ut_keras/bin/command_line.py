@@ -221,7 +221,8 @@ def raise_unknown(word: str, table: Iterable[Flag]) -> NoReturn:
     """
     if not word.startswith("--"):
         raise UsageError(
-            f"Each argument must be a flag or the value of a flag. Received: {word!r}."
+            f"Each argument must be a flag or the value of a flag. Received: {word!r}. A value "
+            "with spaces requires quotes. Hparams are separated by commas: --hparams=a=1,b=2."
         )
     known = [f"--{flag.name}" for flag in table]
     raise UsageError(registry.unknown_name_message("flag", word.partition("=")[0], known))

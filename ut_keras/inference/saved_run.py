@@ -396,7 +396,8 @@ class SavedRun:
             return self.class_scores([texts])[0]
         if not self._predictor.classifies:
             raise ValueError(
-                "classify requires a model of class labels. Received: a model of symbols."
+                "classify requires a model that predicts class labels. Received: a model that "
+                "predicts texts. Use translate or generate."
             )
         texts = text_rows.texts(texts)
         sources = self._sources(texts)
