@@ -3,12 +3,13 @@
 See `block_attention` for the equations.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from ut_keras.layers.attention import attention_mask
 from ut_keras.layers.attention.attention_mask import MASKED_LOGIT, AttentionMask
+from ut_keras.layers.attention.blocks import Blocks, static
 from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.ops import private_api
 from ut_keras.ops.product import product
@@ -18,8 +19,6 @@ from ut_keras.ops.product import product
 _MAX_TILE = 2**21
 _MAX_TILE_UNDER_XLA = 2**27  # large tiles are faster on a GPU
 _SMALLEST = -3e38  # the initial value of the largest logit, before the first tile
-# Sizes of blocks are multiples of this number, so that products are fast.
-_MULTIPLE = 16
 
 
 class WeightsDropout(NamedTuple):
@@ -59,33 +58,6 @@ class _GradientBlocks(NamedTuple):
     normalizer: tf.Tensor | None
 
 
-class _Blocks(NamedTuple):
-    """The division of a length into blocks of equal size. The last block is padded."""
-
-    length: Any  # int or int32 scalar, like the other fields
-    size: Any
-    count: Any
-
-    @classmethod
-    def of(cls, length, largest):
-        """Divide a length into as few blocks as possible, with sizes up to `largest`."""
-        count = tf.maximum(-(-length // largest), 1)
-        size = tf.maximum(-(-length // count), 1)
-        size = tf.minimum(-(-size // _MULTIPLE) * _MULTIPLE, tf.minimum(largest, length))
-        size = _static(tf.maximum(size, 1))
-        return cls(length, size, _static(tf.maximum(-(-length // size), 1)))
-
-    @property
-    def padded(self):
-        """The length including the padding of the last block."""
-        return self.size * self.count
-
-    @property
-    def may_pad(self):
-        """Whether the last block may have padding."""
-        return not isinstance(self.padded, int) or self.padded != self.length
-
-
 class Tiles:
     """An attention that is divided into tiles.
 
@@ -108,13 +80,13 @@ class Tiles:
         self.dtype = q.dtype
         self.sum_dtype = sum_dtype(q.dtype)
         self.batch, self.heads, length, _ = _shape(q)
-        self.queries = _Blocks.of(length, block_size)
-        self.keys = _Blocks.of(_shape(key)[2], block_size)
+        self.queries = Blocks.of(length, block_size)
+        self.keys = Blocks.of(_shape(key)[2], block_size)
         largest_tile = _MAX_TILE_UNDER_XLA if private_api.is_compiled_by_xla() else _MAX_TILE
         most = largest_tile // (self.heads * self.queries.size * self.keys.size)
-        self.examples = _static(tf.where(self.batch <= most, self.batch, 1))
+        self.examples = static(tf.where(self.batch <= most, self.batch, 1))
         # An empty batch also has one group, because TensorFlow cannot stack an empty array.
-        self.groups = _static(tf.maximum(self.batch // tf.maximum(self.examples, 1), 1))
+        self.groups = static(tf.maximum(self.batch // tf.maximum(self.examples, 1), 1))
         conditions = attention_mask.read(mask)
         self.causal, self.key_mask, self.segments, self.tensor, self.alive = conditions
         if self.tensor is not None and self.tensor.shape[3] in (1, None):
@@ -540,9 +512,3 @@ def _shape(x):
 def sum_dtype(dtype: tf.DType) -> tf.DType:
     """Return the dtype of logits and of sums over tiles."""
     return tf.float64 if dtype == tf.float64 else tf.float32
-
-
-def _static(x):
-    """Return a scalar tensor as an int if its value is known, otherwise unchanged."""
-    value = tf.get_static_value(x)
-    return x if value is None else int(value)
