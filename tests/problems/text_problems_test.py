@@ -62,6 +62,7 @@ def test_problem_of_ten_lines_is_loaded_by_t2t_usr_dir(tmp_path, registries, cap
     assert datagen.main(argv) == 0
     [note] = [line for line in capsys.readouterr().out.splitlines() if "note:" in line]
     assert "my_lower_case-train-* were not made from the present files" in note
+    assert f"remove {tmp_path}/data/my_lower_case-train-*" in note
     assert "have changed: train.txt." in note
 
 

@@ -365,8 +365,8 @@ def found_data_notes(
             changed = changed or [name for name in former if name not in present]
             notes.append(
                 f"{files} were not made from the present files; these have changed: "
-                f"{', '.join(changed)}. Remove {files}, and the vocabulary if it must fit the new "
-                "text, to generate them again."
+                f"{', '.join(changed)}. To generate them again, remove "
+                f"{os.path.join(data_dir, files)}, and the vocabulary if it must fit the new text."
             )
     return notes
 
