@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tests.models import examples
 from ut_keras import hparam_schema, hparams, models
+from ut_keras.metrics import losses
 
 # `VARIANTS` maps a name to (kind of model, overrides).
 VARIANTS = {
@@ -182,3 +183,29 @@ def test_hard_attention_layers_match_t2t():
 def test_recurrent_units_reject_step_signal(recurrence_type):
     with pytest.raises(hparam_schema.HParamError, match="add_step_timing_signal=False.*Received"):
         examples.make("universal", f"recurrence_type={recurrence_type}")
+
+
+# With random numbers, XLA and TensorFlow compute other losses.
+_RANDOM = ("highway", "random_start", "randomized_position", "coupled", "copy_gate")
+_WITHOUT_DROPOUT = "layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0,"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name not in _RANDOM])
+def test_xla_gives_the_same_loss_and_gradients(name):
+    """Under XLA, many layers compute values again in their gradients."""
+    kind, overrides = VARIANTS[name]
+    model = examples.make(kind, _WITHOUT_DROPOUT + overrides)
+    features = {key: tf.constant(value) for key, value in _features(name).items()}
+
+    def step(features):
+        with tf.GradientTape() as tape:
+            output = model.forward(features, training=True)
+            terms = model.loss_terms(output, features["targets"], True)
+            loss = losses.total(terms)
+        return [loss, *map(tf.convert_to_tensor, tape.gradient(loss, model.trainable_variables))]
+
+    expected = tf.function(step, autograph=False)(features)
+    found = tf.function(step, autograph=False, jit_compile=True)(features)
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-4 * np.abs(y).max() + 1e-7)
