@@ -111,4 +111,4 @@ def test_problems_sets_and_models_derive_their_names(registries):
 def test_name_must_be_a_string():
     """Swapped arguments, as in `models.get(hp, "transformer")`, give a short error."""
     with pytest.raises(registry.UnknownNameError, match=r"must be a string. .*: dict\.$"):
-        registry.Registry("model").get({"hidden_size": 64})
+        registry.Registry("model").get({f"hparam_{number}": 64 for number in range(99)})

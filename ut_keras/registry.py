@@ -21,6 +21,8 @@ from ut_keras.errors import UserError
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
+_LONGEST_SHOWN = 200  # the longest text of an object that an error shows instead of a name
+
 # Matches before a capital letter that is followed by a small letter or digit, and between a small
 # letter or digit and a capital letter.
 _BOUNDARY = re.compile(r"(?<=.)(?=[A-Z][a-z0-9]+)|(?<=[a-z0-9])(?=[A-Z])")
@@ -104,7 +106,7 @@ class Registry:
             UnknownNameError: if the name is not registered. The message lists the nearest names, or
                 gives the reason why the name is not supported.
         """
-        if not isinstance(name, str):
+        if not isinstance(name, str) and len(repr(name)) > _LONGEST_SHOWN:
             raise UnknownNameError(
                 f"The name of a {self.kind} must be a string. Received: {type(name).__name__}."
             )

@@ -21,6 +21,7 @@ def _problem(record):
         feature_specs=lambda data_dir: record.specs,
         feature_encoders=lambda data_dir: record.encoders,
         target_space_id=record.target_space_id,
+        text_prefix=lambda name: "",
     )
 
 

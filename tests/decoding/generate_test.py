@@ -482,7 +482,8 @@ def test_generate_rejects_options_of_another_type(option):
             continue
         with pytest.raises(ValueError, match=f"^{option.name} must be .*Received: ") as raised:
             model.generate({"inputs": INPUTS}, **{"decode_length": 1, option.name: value})
-        assert f"Received: {value}." in str(raised.value)
+        shown = repr(value) if isinstance(value, str) else str(value)
+        assert f"Received: {shown}." in str(raised.value)
     model.generate({"inputs": INPUTS[:1]}, decode_length=1)
 
 

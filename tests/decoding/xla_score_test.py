@@ -81,7 +81,7 @@ def test_auto_scores_without_xla_and_logs_one_line(gpu, monkeypatch, caplog):
 
 def test_score_rejects_other_values_of_jit_compile():
     model = examples.shared("universal")
-    with pytest.raises(ValueError, match="jit_compile must be .*Received: atuo"):
+    with pytest.raises(ValueError, match="jit_compile must be .*Received: 'atuo'"):
         model.score(_FEATURES, jit_compile="atuo")
     with pytest.raises(ValueError, match="inside a tf.function.*Received: True"):
         tf.function(lambda: model.score(_FEATURES, jit_compile=True), autograph=False)()

@@ -174,7 +174,7 @@ def test_auto_decodes_a_batch_without_xla_if_it_does_not_fit_in_memory(gpu, capl
 def test_jit_compile_rejects_other_values_before_any_work():
     model = examples.shared("universal")
     for value in ("atuo", 1, None):
-        with pytest.raises(ValueError, match=f"jit_compile must be .*Received: {value}"):
+        with pytest.raises(ValueError, match=f"jit_compile must be .*Received: {value!r}"):
             model.generate({"inputs": INPUTS}, jit_compile=value)
     with pytest.raises(ValueError, match="jit_compile must be .*language model.*Received: True"):
         examples.shared("language_model").generate({"inputs": INPUTS}, jit_compile=True)

@@ -46,8 +46,10 @@ def test_read_rows_keeps_the_longest_length_of_the_run(changes, longest):
         return tf.data.Dataset.from_tensors(({"inputs": TARGETS, "targets": TARGETS}, TARGETS))
 
     hp = hparams.get("transformer_tiny", f"batch_size=4096,{changes}")
+    problem = types.SimpleNamespace(dataset=dataset)
+    problem.for_decoding = lambda: problem
     run = types.SimpleNamespace(
-        problem=types.SimpleNamespace(dataset=dataset),
+        problem=problem,
         data_dir="",
         hp=hp,
         specs={"inputs": FeatureSpec(9)},

@@ -139,7 +139,7 @@ def test_inspect_rejects_features_that_do_not_fit(kind):
     with pytest.raises(ValueError, match="training must be True or False. Received: 'x'"):
         model.inspect(features, training="x")
     for value in (True, "x", 0, 1.5):
-        with pytest.raises(ValueError, match=f"num_steps must be .*Received: {value}"):
+        with pytest.raises(ValueError, match=f"num_steps must be .*Received: {value!r}"):
             model.inspect(features, num_steps=value)
     with pytest.raises(ValueError, match="num_steps must be .*Received: None"):
         model.with_steps(None)

@@ -221,7 +221,7 @@ def test_with_steps_rejects_models_and_values():
         learned.generate(examples.features("universal"), num_steps=4)
     with pytest.raises(ValueError, match="num_steps must be 3: .*depth_embedding.*Received: 2"):
         examples.make("universal", f"{_FREE},recurrence_type=dwa").with_steps(2)
-    with pytest.raises(ValueError, match="num_steps must be .*Received: 4"):
+    with pytest.raises(ValueError, match="num_steps must be .*Received: '4'"):
         learned.with_steps("4")
     with pytest.raises(ValueError, match="num_steps must be at least 1. Received: 0"):
         learned.generate(examples.features("universal"), num_steps=0)

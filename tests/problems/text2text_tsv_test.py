@@ -177,7 +177,7 @@ def test_note_names_files_that_changed_after_generation(tmp_path, capsys):
         assert generate(tmp_path)[1] == {}
         notes = [line for line in capsys.readouterr().out.splitlines() if "note:" in line]
         for name, note in zip(changed, notes, strict=True):
-            assert f"changed: {name}. Remove" in note
+            assert f"changed: {name}. To generate them again, remove" in note
         write(tmp_path, train=lines(1, 51))
     for path in (tmp_path / "data").glob("text2text_tsv-*"):
         path.unlink()

@@ -119,7 +119,9 @@ class Options:
         """Raise `ValueError` if an option has the wrong type or is out of range."""
         for name in (*SPECS, *_BOOLS):
             if expected := self._expected(name):
-                raise ValueError(f"{name} must be {expected}. Received: {getattr(self, name)!r}.")
+                value = getattr(self, name)
+                shown = repr(value) if isinstance(value, str) else value
+                raise ValueError(f"{name} must be {expected}. Received: {shown}.")
         problem = self.conflict({name: name for name in SPECS})
         if problem:
             raise ValueError(problem)
