@@ -17,7 +17,7 @@ from ut_keras.ops.product import product
 # A tile contains all examples of a batch, unless such a tile would have more weights than this
 # number. In this case, a tile contains a single example.
 _MAX_TILE = 2**21
-_MAX_TILE_UNDER_XLA = 2**27  # large tiles are faster on a GPU
+_MAX_TILE_UNDER_XLA = 2**27  # large tiles need fewer kernels on a GPU
 _SMALLEST = -3e38  # the initial value of the largest logit, before the first tile
 
 

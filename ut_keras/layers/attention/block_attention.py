@@ -38,7 +38,7 @@ from ut_keras.ops.product import product
 
 # Blocks have at most this many positions, so that a tile of a few heads fits into a CPU's cache.
 BLOCK_SIZE = 256
-# A GPU starts dozens of kernels for each tile, so few large tiles are faster.
+# A GPU starts dozens of kernels for each tile, so a few large tiles need fewer kernels.
 BLOCK_SIZE_UNDER_XLA = 2048
 # Attention uses blocks if the number of queries times the number of keys is at least this number.
 _LEAST_PAIRS = {"causal": 768**2, "full": 1024**2}
@@ -203,8 +203,8 @@ def attend_densely(
     """Compute attention in the dense form, with a gradient that computes the weights again.
 
     The forward pass keeps only q, key and value for the gradient. XLA combines the exponential
-    function and dropout with other operations. Therefore it takes less time to compute the weights
-    again than to store and read them.
+    function and dropout with other operations. Therefore computing the weights again moves fewer
+    bytes than storing and reading them.
 
     Arguments and returns: as for `attend`.
     """
