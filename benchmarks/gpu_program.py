@@ -1,6 +1,7 @@
 """Compile an update for an H200 without a GPU, and show its memory and its kernels.
 
-    pip install jax jax-cuda12-plugin jax-cuda12-pjrt nvidia-cuda-nvcc-cu12
+    pip install jax==0.10.2 jax-cuda12-plugin==0.10.2 jax-cuda12-pjrt==0.10.2
+    pip install nvidia-cuda-nvcc-cu12==12.9.86
     python benchmarks/gpu_program.py --sizes=b
     python benchmarks/gpu_program.py --sizes=b --with_before=old_checkout
     python benchmarks/gpu_program.py --kernels=20       # also the kernels with the longest times
@@ -14,7 +15,8 @@ sizes a and b are those of `operations.py`, in bfloat16 with dropout 0.1. A batc
 - kernels: kernels of one update;
 - GB: what these kernels read and write;
 - compile, CPU s: CPU time in which XLA compiles the update, on all threads;
-- ms, estimated: the sum of the times of all kernels. The time of a kernel is 1.5 µs plus the
+- ms, estimated: the sum of the times of all kernels. If a condition decides which kernels run, the
+  sum contains the longer branch. The time of a kernel is 1.5 µs plus the
   larger of two times: its bytes at 4 TB/s, and its products at 650 TFLOP/s.
 
 The times are not measured. Without a GPU, XLA cannot compare several forms of a product. In
@@ -71,6 +73,7 @@ _WIDTHS |= {"f32": 4, "s32": 4, "u32": 4, "f64": 8, "s64": 8, "u64": 8}
 _SHAPE = re.compile(rf"({'|'.join(_WIDTHS)})\[([\d,]*)\]")
 _HEAD = re.compile(r"(ENTRY )?%?([\w.\-]+) \(.*\{$")
 _LINE = re.compile(r"\s+(?:ROOT )?%([\w.\-]+) = (\(.*?\)|\S+) ([\w\-]+)\((.*?)\)(.*)$")
+_IN_PLACE = {"dynamic-update-slice": 1, "scatter": 2}  # the index of the operand with new values
 _WITHOUT_KERNEL = {"parameter", "get-tuple-element", "tuple", "bitcast", "constant", "after-all"}
 
 Instruction = collections.namedtuple("Instruction", "name shape kind operands rest")
@@ -127,7 +130,7 @@ def table(title, results, shown=0):
     for side, (gibibytes, seconds, kernels) in results.items():
         count = sum(kernel.times for kernel in kernels)
         gigabytes = sum(kernel.times * kernel.bytes for kernel in kernels) / 1e9
-        milliseconds = 1e3 * sum(kernel.times * kernel.seconds for kernel in kernels)
+        milliseconds = 1e3 * _seconds(kernels)
         lines.append(
             f"{side:9}{gibibytes:7.2f}{count:9,}{gigabytes:8.1f}{seconds:16.0f}{milliseconds:15.1f}"
         )
@@ -211,23 +214,30 @@ def kernels_of(program):
         program: str, XLA's text form of a program after all passes.
     """
     functions, entry = _functions(program)
-    kernels = []
 
-    def add(name, times):
+    def kernels_in(name, times):
+        found = []
         shapes = {each.name: each.shape for each in functions[name]}
         for each in functions[name]:
             if each.kind == "while":
                 trips = re.search(r'known_trip_count":\{"n":"(\d+)"', each.rest)
                 body = re.search(r"body=%?([\w.\-]+)", each.rest)[1]
                 # XLA does not know the number of iterations of the forward loops.
-                add(body, times * (int(trips[1]) if trips else STEPS))
+                found += kernels_in(body, times * (int(trips[1]) if trips else STEPS))
+            elif each.kind == "conditional":
+                branches = re.findall(r"(?:true|false)_computation=%?([\w.\-]+)", each.rest)
+                found += max((kernels_in(branch, times) for branch in branches), key=_seconds)
             elif each.kind == "call":
-                add(re.search(r"to_apply=%?([\w.\-]+)", each.rest)[1], times)
+                found += kernels_in(re.search(r"to_apply=%?([\w.\-]+)", each.rest)[1], times)
             elif each.kind not in _WITHOUT_KERNEL:
-                kernels.append(_kernel(each, times, shapes, functions))
+                found.append(_kernel(each, times, shapes, functions))
+        return found
 
-    add(entry, 1)
-    return kernels
+    return kernels_in(entry, 1)
+
+
+def _seconds(kernels):
+    return sum(kernel.times * kernel.seconds for kernel in kernels)
 
 
 def _functions(program):
@@ -256,12 +266,17 @@ def _kernel(instruction, times, shapes, functions):
 
 
 def _written(instruction, inner):
-    """Return the bytes that an instruction writes. An update of a slice writes only the slice."""
+    """Return the bytes that an instruction writes.
+
+    An update of a slice or of rows (scatter) writes only the slice or the rows.
+    """
     written = _size(instruction.shape)
     shapes = {each.name: each.shape for each in inner}
     for each in inner:
-        if each.kind == "dynamic-update-slice":
-            written -= _size(each.shape) - _size(shapes[_names(each.operands)[1]])
+        if each.kind in _IN_PLACE:
+            written -= _size(each.shape) - _size(
+                shapes[_names(each.operands)[_IN_PLACE[each.kind]]]
+            )
     return max(written, 0)
 
 
@@ -272,7 +287,7 @@ def _read(number, shape, inner):
     first = all(_names(each.operands)[0] == name for each in users)
     if users and first and all(each.kind in ("dynamic-slice", "slice", "gather") for each in users):
         return sum(_size(each.shape) for each in users)
-    if users and first and all(each.kind == "dynamic-update-slice" for each in users):
+    if users and first and all(each.kind in _IN_PLACE for each in users):
         return 0
     return _size(shape)
 

@@ -40,6 +40,36 @@ metadata={op_name="dense/MatMul"}
 """
 
 
+_CONDITIONAL = """
+%rows (table: f32[64,8], at: s32[2,1], new: f32[2,8]) -> f32[64,8] {
+  %table = f32[64,8]{1,0} parameter(0)
+  %at = s32[2,1]{1,0} parameter(1)
+  %new = f32[2,8]{1,0} parameter(2)
+  ROOT %scatter = f32[64,8]{1,0} scatter(%table, %at, %new), to_apply=%replace
+}
+
+%taken (state: (f32[64,8], s32[2,1], f32[2,8])) -> f32[64,8] {
+  %state = (f32[64,8]{1,0}, s32[2,1]{1,0}, f32[2,8]{1,0}) parameter(0)
+  %t = f32[64,8]{1,0} get-tuple-element(%state), index=0
+  %i = s32[2,1]{1,0} get-tuple-element(%state), index=1
+  %n = f32[2,8]{1,0} get-tuple-element(%state), index=2
+  ROOT %fusion.1 = f32[64,8]{1,0} fusion(%t, %i, %n), kind=kInput, calls=%rows
+}
+
+%skipped (state.1: f32[64,8]) -> f32[64,8] {
+  ROOT %state.1 = f32[64,8]{1,0} parameter(0)
+}
+
+ENTRY %main (p: pred[], q: (f32[64,8], s32[2,1], f32[2,8]), r: f32[64,8]) -> f32[64,8] {
+  %p = pred[] parameter(0)
+  %q = (f32[64,8]{1,0}, s32[2,1]{1,0}, f32[2,8]{1,0}) parameter(1)
+  %r = f32[64,8]{1,0} parameter(2)
+  ROOT %if = f32[64,8]{1,0} conditional(%p, %q, %r), true_computation=%taken, \
+false_computation=%skipped
+}
+"""
+
+
 @pytest.fixture
 def command(benchmark_module):
     return benchmark_module("gpu_program")
@@ -51,6 +81,12 @@ def test_kernels_have_their_bytes_and_products(command):
     assert (in_loop.name, in_loop.times, in_loop.bytes, in_loop.flop) == ("fusion.1", 5, 384, 0)
     assert (product.times, product.flop, product.source) == (1, 2 * 4 * 16 * 8, "dense/MatMul")
     assert product.bytes == 2 * (4 * 8 + 8 * 16 + 4 * 16)
+
+
+def test_conditional_counts_its_longer_branch(command):
+    (kernel,) = command.kernels_of(_CONDITIONAL)
+    # Of the table, the scatter writes only two rows. It reads two indices and two rows.
+    assert (kernel.name, kernel.bytes) == ("fusion.1", 2 * 8 * 4 + 2 * 4 + 2 * 8 * 4)
 
 
 def test_table_has_one_line_per_version(command):
