@@ -37,6 +37,26 @@ def test_matches_reference(num_layers):
     np.testing.assert_allclose(layer(x), _reference(layer, x), atol=1e-5)
 
 
+@pytest.mark.parametrize("length", [1, 5, 8])
+def test_xla_gives_the_same_result_and_gradients_without_a_loop(length):
+    layer = sru.SRU()
+    layer.build((None, None, D))
+    layer_checks.shake(layer)
+
+    def run(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = layer(x)
+        return [y, *tape.gradient(y, [x, *layer.trainable_weights])]
+
+    x = tf.constant(layer_checks.normal(B, length, D))
+    compiled = tf.function(run, autograph=False, jit_compile=True)
+    operations = compiled.get_concrete_function(x).graph.as_graph_def().node
+    assert not any("While" in node.op for node in operations)
+    for found, want in zip(compiled(x), run(x), strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
+
+
 def test_is_causal():
     layer = sru.SRU()
     x = layer_checks.normal(B, S, D)

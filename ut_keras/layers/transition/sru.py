@@ -17,6 +17,7 @@ from ut_keras.layers.basic.layer import Layer, build_all, check_least
 from ut_keras.layers.basic.signature import Shape, Widths
 from ut_keras.layers.position import timing_signal
 from ut_keras.layers.position.timing_signal import StepSignals
+from ut_keras.ops import private_api
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -86,7 +87,9 @@ class SRU(dense.WithKernels):
 
 
 def _gated_sum(values, decays):
-    """Return c_i = decays_i · c_{i-1} + values_i along axis 1, in float32: [B, S, D]."""
+    """Return c_i = decays_i · c_{i-1} + values_i along axis 1, computed in float32: [B, S, D]."""
+    if private_api.is_compiled_by_xla() and values.shape[1] is not None:
+        return _gated_sum_by_doubling(values, decays)
 
     def step(c, inputs):
         value, decay = inputs
@@ -96,6 +99,24 @@ def _gated_sum(values, decays):
     start = tf.zeros([tf.shape(values)[0], values.shape[2]])
     states = empty_safe_scan.scan(step, tuple(by_position), start)
     return tf.cast(tf.transpose(states, [1, 0, 2]), values.dtype)
+
+
+def _gated_sum_by_doubling(values, decays):
+    """Compute `_gated_sum` without a loop over positions, for XLA.
+
+    Before each round, `sums` at position i is c_i if only the last `reach` values up to i are
+    counted, and `products` is the product of the last `reach` decays. Each round doubles `reach`.
+    """
+    sums, products = tf.cast(values, tf.float32), tf.cast(decays, tf.float32)
+    length, reach = values.shape[1], 1
+    while reach < length:
+        moved = [[0, 0], [reach, 0], [0, 0]]
+        earlier_sums = tf.pad(sums[:, :-reach], moved)
+        earlier_products = tf.pad(products[:, :-reach], moved)
+        sums += products * earlier_sums
+        products *= earlier_products
+        reach *= 2
+    return tf.cast(sums, values.dtype)
 
 
 def _gated_sum_in_cache(values, decays, cache, name):
