@@ -13,6 +13,7 @@ import tensorflow as tf
 from tests.models import examples
 from ut_keras import hparam_schema, hparams, models
 from ut_keras.metrics import losses
+from ut_keras.ops import devices
 
 # `VARIANTS` maps a name to (kind of model, overrides).
 VARIANTS = {
@@ -191,9 +192,13 @@ _WITHOUT_DROPOUT = "layer_prepostprocess_dropout=0,attention_dropout=0,relu_drop
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("for_gpu", [False, True], ids=["cpu", "gpu"])
 @pytest.mark.parametrize("name", [name for name in VARIANTS if name not in _RANDOM])
-def test_xla_gives_the_same_loss_and_gradients(name):
-    """Under XLA, many layers compute values again in their gradients."""
+def test_xla_gives_the_same_loss_and_gradients(name, for_gpu, monkeypatch):
+    """Under XLA, many layers compute values again in their gradients.
+
+    In programs for a GPU, the recurrence steps are written out. A CPU runs them here.
+    """
     kind, overrides = VARIANTS[name]
     model = examples.make(kind, _WITHOUT_DROPOUT + overrides)
     features = {key: tf.constant(value) for key, value in _features(name).items()}
@@ -206,6 +211,7 @@ def test_xla_gives_the_same_loss_and_gradients(name):
         return [loss, *map(tf.convert_to_tensor, tape.gradient(loss, model.trainable_variables))]
 
     expected = tf.function(step, autograph=False)(features)
+    monkeypatch.setattr(devices, "has_gpu", lambda: for_gpu)
     found = tf.function(step, autograph=False, jit_compile=True)(features)
     for x, y in zip(found, expected, strict=True):
         np.testing.assert_allclose(x, y, atol=1e-4 * np.abs(y).max() + 1e-7)

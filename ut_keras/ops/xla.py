@@ -1,10 +1,13 @@
 """Operations that are fast under XLA, and the errors of XLA's compiler."""
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from ut_keras.errors import UserError
+from ut_keras.ops import private_api
 
 # If XLA cannot compile a function with `jit_compile=True`, TensorFlow raises one of these errors
 # before the function changes a variable.
@@ -51,3 +54,32 @@ def depthwise_conv1d(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
     size = kernel.shape[0]
     length = tf.shape(x)[1] - size + 1
     return tf.add_n([x[:, i : i + length] * kernel[i, 0, :, 0] for i in range(size)])
+
+
+def copies_after(upstream: Sequence[Any], values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Return copies of `values` that TensorFlow computes only after the upstream gradients.
+
+    A gradient that computes a function again calls it with these copies. With `values` instead of
+    copies, TensorFlow or XLA would merge both calls into one, and keep the intermediate tensors.
+
+    Args:
+        upstream: upstream gradients. An entry may be None.
+        values: tensors.
+    """
+    if tf.executing_eagerly():
+        return [tf.identity(value) for value in values]
+    upstream = [dy for dy in upstream if dy is not None]
+    with tf.control_dependencies(upstream):
+        copies = [tf.identity(value) for value in values]
+    if not private_api.is_compiled_by_xla():
+        return copies
+    # XLA ignores control dependencies. Therefore each copy is the sum of a value and `zero`, which
+    # depends on an upstream gradient. XLA cannot remove this addition, because XLA cannot know that
+    # `zero` is 0.
+    first = next(dy for dy in upstream if dy.dtype.is_floating)
+    element = tf.reduce_sum(tf.cast(tf.reshape(first, [-1])[:1], tf.float32))
+    zero = tf.bitcast(element, tf.int32) == _UNUSED_NAN
+    return [x if x.dtype == tf.bool else x + tf.cast(zero, x.dtype) for x in copies]
+
+
+_UNUSED_NAN = 0x7FABCDEF  # the bits of a float32 that no operation computes

@@ -33,7 +33,7 @@ from ut_keras.layers.attention import attention_mask, attention_tiles
 from ut_keras.layers.attention.attention_mask import AttentionMask
 from ut_keras.layers.attention.attention_tiles import WeightsDropout
 from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.ops import custom_gradient, private_api
+from ut_keras.ops import custom_gradient, private_api, xla
 from ut_keras.ops.product import product
 
 # Blocks have at most this many positions, so that a tile of a few heads fits into a CPU's cache.
@@ -117,15 +117,19 @@ def attend(
 
     @custom_gradient.wrap
     def function(q, key, value):
-        make = functools.partial(
-            attention_tiles.Tiles, q, key, value, mask, dropout, block_size or _block_size()
-        )
-        output, normalizer = make().forward()
+        size = block_size or _block_size()
+
+        def tiles(q, key, value, dropout):
+            return attention_tiles.Tiles(q, key, value, mask, dropout, size)
+
+        output, normalizer = tiles(q, key, value, dropout).forward()
 
         def gradient(upstream):
             # The gradient divides its inputs into blocks again, in a new object. Therefore the
             # forward pass need not keep its blocks.
-            return make().backward(output, normalizer, upstream)
+            return tiles(*_copies_after(upstream, q, key, value, dropout)).backward(
+                output, normalizer, upstream
+            )
 
         return output, gradient
 
@@ -211,9 +215,13 @@ def attend_densely(
 
     @custom_gradient.wrap
     def function(q, key, value):
-        dense = _Dense(q, key, value, mask, dropout)
+        output = _Dense(q, key, value, mask, dropout).forward()[0]
 
         def gradient(upstream):
+            copied_q, copied_key, copied_value, copied_dropout = _copies_after(
+                upstream, q, key, value, dropout
+            )
+            dense = _Dense(copied_q, copied_key, copied_value, mask, copied_dropout)
             logits = dense.logits()
             # XLA would store the result of `tf.nn.softmax`. It does not store the result of
             # `tf.exp`, because each operation that reads this result computes it again.
@@ -221,9 +229,19 @@ def attend_densely(
             weights = exps / tf.reduce_sum(exps, axis=-1, keepdims=True)
             return dense.backward(weights, dense.kept(weights), upstream)
 
-        return dense.forward()[0], gradient
+        return output, gradient
 
     return function(q, key, value)
+
+
+def _copies_after(upstream, q, key, value, dropout):
+    """Return copies of the arguments, from which the gradient computes the weights again."""
+    if not private_api.is_compiled_by_xla():
+        return q, key, value, dropout
+    if dropout is None:
+        return *xla.copies_after([upstream], [q, key, value]), None
+    *copies, seed = xla.copies_after([upstream], [q, key, value, dropout.seed])
+    return *copies, dropout._replace(seed=seed)
 
 
 class _Dense:

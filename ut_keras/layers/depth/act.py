@@ -47,7 +47,7 @@ from ut_keras.layers.depth import (
 from ut_keras.layers.depth import initial_state as initial_state_lib
 from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.halting import halting as halting_lib
-from ut_keras.ops import litert, private_api
+from ut_keras.ops import litert, private_api, step_loop
 from ut_keras.ops.loss_term import LossTerm
 
 HALTED_STATES = ("transform", "copy")
@@ -249,11 +249,11 @@ class AdaptiveComputationTime(depth.Depth):
             max_steps = self.backprop_steps
         if self.recompute_grad and inputs.training:
             apply_step = functools.partial(recompute.Recomputation(self), self._apply_step)
-        (last,) = tf.while_loop(
+        last = step_loop.run(
             lambda loop: self._loop_condition(loop, context),
-            lambda loop: (self._loop_body(loop, context, apply_step),),
-            (first,),
-            maximum_iterations=max_steps,
+            lambda loop: self._loop_body(loop, context, apply_step),
+            first,
+            max_steps,
         )
         output = self._output_with_records(last, inputs)
         if inputs.training and self.num_segments > 1:

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.depth import act_decoding, act_step
+from ut_keras.ops import step_loop
 
 # The number of earlier columns that the inner loop computes at a time. With fewer columns, the loop
 # has more iterations. With more columns, it repeats more of them to fill the last chunk.
@@ -78,13 +79,15 @@ def _extend_lazily(act_layer, state, cache, window, context):
 
 def _loop(act_layer, apply_step, context, loop_state, cache):
     """Call `apply_step` until all new columns have halted."""
-    return tf.while_loop(
-        lambda loop_state, cache: act_layer.halting.should_continue(
+
+    def should_continue(loop):
+        loop_state, _ = loop
+        return act_layer.halting.should_continue(
             loop_state.halting, context.max_steps, context.epsilon
-        ),
-        apply_step,
-        (loop_state, cache),
-        maximum_iterations=context.max_steps,
+        )
+
+    return step_loop.run(
+        should_continue, lambda loop: apply_step(*loop), (loop_state, cache), context.max_steps
     )
 
 

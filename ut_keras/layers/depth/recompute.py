@@ -25,7 +25,7 @@ import tensorflow as tf
 from ut_keras.layers.basic import stateless
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth import state_layer
-from ut_keras.ops import custom_gradient, private_api
+from ut_keras.ops import custom_gradient, private_api, xla
 
 
 class Recomputation:
@@ -81,7 +81,7 @@ class Recomputation:
         is_used = [True] * len(tensors) + call.is_read
 
         def gradient(*upstream):
-            return _gradients(run, _copies_after(upstream, values), is_used, upstream)
+            return _gradients(run, xla.copies_after(upstream, values), is_used, upstream)
 
         used = itertools.compress(values, is_used)
         with_gradient = custom_gradient.wrap(lambda *_: (outputs, gradient))(*used)
@@ -152,28 +152,3 @@ def _gradients(run, inputs, is_used, upstream):
     gradients = iter(tape.gradient([y for y, _ in pairs], sources, [dy for _, dy in pairs]))
     found = [next(gradients) if x.dtype.is_floating else None for x in used]
     return [None if dx is None else tf.convert_to_tensor(dx) for dx in found]
-
-
-def _copies_after(upstream, values):
-    """Return copies of `values` that TensorFlow computes only after the upstream gradients.
-
-    If the second call used `values` instead of copies, TensorFlow would merge both calls of the
-    function into one, and keep the intermediate tensors.
-    """
-    if tf.executing_eagerly():
-        return [tf.identity(value) for value in values]
-    upstream = [dy for dy in upstream if dy is not None]
-    with tf.control_dependencies(upstream):
-        copies = [tf.identity(value) for value in values]
-    if not private_api.is_compiled_by_xla():
-        return copies
-    # XLA ignores control dependencies. Therefore each copy is the sum of a value and `zero`, which
-    # depends on an upstream gradient. XLA cannot remove this addition, because XLA cannot know that
-    # `zero` is 0.
-    first = next(dy for dy in upstream if dy.dtype.is_floating)
-    element = tf.reduce_sum(tf.cast(tf.reshape(first, [-1])[:1], tf.float32))
-    zero = tf.bitcast(element, tf.int32) == _UNUSED_NAN
-    return [x if x.dtype == tf.bool else x + tf.cast(zero, x.dtype) for x in copies]
-
-
-_UNUSED_NAN = 0x7FABCDEF  # the bits of a float32 that no operation computes

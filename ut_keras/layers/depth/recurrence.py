@@ -28,6 +28,7 @@ from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.depth.stack import BlockOutput
 from ut_keras.layers.position import timing_signal
 from ut_keras.layers.transition import sru
+from ut_keras.ops import step_loop
 
 
 class RecurrenceState(NamedTuple):
@@ -302,13 +303,13 @@ class Recurrence(depth.Depth):
             limits: `StepLimits`.
             apply_step: `_apply_step`, or a function with the same arguments and result.
         """
-        (last,) = tf.while_loop(
+        return step_loop.run(
             lambda loop: loop.step < limits.num_steps,
-            lambda loop: (self._loop_body(loop, context, limits, apply_step),),
-            (first,),
-            maximum_iterations=limits.max_steps,
+            lambda loop: self._loop_body(loop, context, limits, apply_step),
+            first,
+            limits.max_steps,
+            takes_all_steps=isinstance(limits.num_steps, int),
         )
-        return last
 
     def _loop_body(self, loop, context, limits, apply_step):
         """Take one step, and add it to the records."""
@@ -373,10 +374,10 @@ class Recurrence(depth.Depth):
             context = RecurrenceContext(state, signals, inputs._replace(cache=caches))
             new = _after(loop, self._apply_step(loop, context, signal_cache))
             stores = tuple(part.stores for part in (*caches, signal_cache))
-            return (_with_static_shapes(new, loop)._replace(stores=stores),)
+            return _with_static_shapes(new, loop)._replace(stores=stores)
 
-        (last,) = tf.while_loop(
-            lambda loop: loop.step < num_steps, body, (first,), maximum_iterations=num_steps
+        last = step_loop.run(
+            lambda loop: loop.step < num_steps, body, first, num_steps, takes_all_steps=True
         )
         return self.finish(last), last.stores
 

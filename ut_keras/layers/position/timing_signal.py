@@ -269,7 +269,7 @@ class StepTimingSignal(dense.WithKernels):
         position_signal = self._position_signal(step, signals)
         if signal_index is not None and position_signal is not None:
             position_signal = tf.gather(position_signal, signal_index)
-        step_signal = None if signals.step is None else tf.gather(signals.step, step)
+        step_signal = None if signals.step is None else gather.rows(signals.step, step)
         if self.combine == "add":
             for signal in (position_signal, step_signal):
                 if signal is not None:

@@ -1,0 +1,69 @@
+"""Tests for loops over recurrence steps."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ut_keras.ops import devices, step_loop
+
+
+@pytest.fixture(autouse=True)
+def _with_gpu(monkeypatch):
+    """Programs of XLA get their form for GPUs. A CPU runs them."""
+    monkeypatch.setattr(devices, "has_gpu", lambda: True)
+
+
+def _function(limit, max_steps=5, jit_compile=True, **arguments):
+    """Return a function from x [3] to (x after some steps, gradient). A step is x -> x² / 2 + 1."""
+
+    def run(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            _, last = step_loop.run(
+                lambda state: state[0] < limit,
+                lambda state: (state[0] + 1, tf.square(state[1]) / 2 + 1),
+                (tf.constant(0), x),
+                max_steps,
+                **arguments,
+            )
+        return last, tape.gradient(last, x)
+
+    return tf.function(run, autograph=False, jit_compile=jit_compile)
+
+
+def _operations(function, shape=(3,)):
+    graph = function.get_concrete_function(tf.TensorSpec(shape)).graph
+    names = [node.op for node in graph.as_graph_def().node]
+    return sum("While" in name for name in names), sum("If" in name for name in names)
+
+
+@pytest.mark.parametrize("limit, takes_all_steps", [(5, True), (2, False), (0, False)])
+def test_written_out_steps_equal_a_loop(limit, takes_all_steps):
+    x = tf.constant([0.5, 1.0, -2.0])
+    compiled = _function(limit, takes_all_steps=takes_all_steps)
+    expected = _function(limit, jit_compile=False)
+    for found, want in zip(compiled(x), expected(x), strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-6)
+    num_loops, num_conditions = _operations(compiled)
+    assert num_loops == 0
+    assert num_conditions == (0 if takes_all_steps else 10)  # 5 steps and their gradients
+
+
+@pytest.mark.parametrize(
+    "arguments, shape",
+    [
+        ({"jit_compile": False}, (3,)),
+        ({"max_steps": step_loop.MOST_CONDITIONS + 1}, (3,)),
+        ({"max_steps": step_loop.MOST_WRITTEN_OUT + 1, "takes_all_steps": True}, (3,)),
+        ({}, (None,)),
+    ],
+)
+def test_loop_remains(arguments, shape):
+    """XLA could not compile a `tf.cond` with results of unknown shapes."""
+    assert _operations(_function(2, **arguments), shape) == (2, 0)
+
+
+def test_loop_remains_without_gpu(monkeypatch):
+    """A loop is compiled in less time than all its steps."""
+    monkeypatch.setattr(devices, "has_gpu", lambda: False)
+    assert _operations(_function(5, takes_all_steps=True)) == (2, 0)
