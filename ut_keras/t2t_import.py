@@ -164,7 +164,8 @@ def load_checkpoint(
             run used another target_space_id.
     """
     kernel = f"{model_name}/{_TARGET_SPACES}"
-    variables = read_checkpoint(t2t_output_dir, f"{model_name}/", f"training/{kernel}/")
+    slots = (f"training/{kernel}/", f"training/LazyAdam/{kernel}/")  # see `t2t.slots`
+    variables = read_checkpoint(t2t_output_dir, f"{model_name}/", *slots)
     statistics = [variables.pop(name) for name in sorted(variables) if name.startswith("training/")]
     used = _used_target_space(statistics, len(variables.get(kernel, ())))
     if target_space_id is None:

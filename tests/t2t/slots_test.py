@@ -1,4 +1,6 @@
+import json
 import os
+import re
 import shutil
 
 import numpy as np
@@ -11,6 +13,7 @@ from ut_keras.optimizers import adafactor, adam
 from ut_keras.t2t import slots
 
 FOLDER = os.path.join(t2t.FOLDER, "ckpt", "transformer")
+LAZY_ADAM = "train_transformer_prenorm_lazyadam.a.json"
 ADAPTIVE = os.path.join(t2t.FOLDER, "ckpt", "adaptive_universal_transformer")
 
 
@@ -41,6 +44,50 @@ def test_training_resumes_from_t2t_checkpoint(folder, name):
         for weight, value in t2t_import.export_variables(model, kept).items():
             np.testing.assert_array_equal(value, variables[f"training/{weight}/{suffix}"])
     assert np.abs(kept[0].numpy()).max() > 0
+
+
+def _as_lazy_adam(variables):
+    """Return the variables with the names that T2T uses on TensorFlow 2."""
+    renamed = {"training/LazyAdam/iter": np.int64(20), "training/LazyAdam/decay": np.float32(0)}
+    renamed |= {f"training/LazyAdam/beta_{i}": np.float32(0.9) for i in (1, 2)}
+    for name, value in variables.items():
+        weight, _, kind = name.removeprefix("training/").rpartition("/")
+        if kind in ("Adam", "Adam_1"):
+            name = f"training/LazyAdam/{weight}/{'v' if kind.endswith('_1') else 'm'}"
+        if "_power" not in name:
+            renamed[name] = value
+    return renamed
+
+
+def test_slots_of_lazy_adam_are_those_of_adam(tmp_path):
+    """T2T on TensorFlow 2 stores the slots of its optimizer "adam" under other names."""
+    variables = _as_lazy_adam(_variables())
+    shutil.copy(os.path.join(FOLDER, "hparams.json"), tmp_path)
+    path = str(tmp_path / "model.ckpt-20")
+    tf.raw_ops.SaveV2(
+        prefix=path,
+        tensor_names=list(variables),
+        shape_and_slices=[""] * len(variables),
+        tensors=list(variables.values()),
+    )
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-20"\n')
+    with open(os.path.join(t2t.FOLDER, "optim", LAZY_ADAM), encoding="utf-8") as file:
+        golden = json.load(file)["slots"]
+    kinds, golden_kinds = (
+        {re.sub("transformer/.*/", "WEIGHT/", name) for name in names}
+        for names in (_training(variables), golden)
+    )
+    assert kinds == golden_kinds
+    model = t2t_import.load_checkpoint(str(tmp_path), "transformer")
+    assert model.target_space_id == 11  # the slots show the id
+    optimizer = adam.Adam()
+    assert slots.load_optimizer(str(tmp_path), model, optimizer) == 20
+    for number, kind in enumerate("mv"):
+        kept = [optimizer.slots()[v.path][number] for v in model.trainable_variables]
+        for weight, value in t2t_import.export_variables(model, kept).items():
+            np.testing.assert_array_equal(value, variables[f"training/LazyAdam/{weight}/{kind}"])
+    with pytest.raises(ValueError, match="Received: Adafactor, .* such as training/LazyAdam/"):
+        slots.assign(model, adafactor.Adafactor(table_shards=16), _training(variables))
 
 
 def test_weight_without_slots_keeps_initial_slots(model):

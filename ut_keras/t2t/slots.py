@@ -7,6 +7,9 @@
 A slot is a variable of the optimizer for one weight, such as a moment. T2T's checkpoint contains
 the slots as training/WEIGHT/OPTIMIZER, training/WEIGHT/OPTIMIZER_1, ... in the order in which its
 optimizer creates them.
+
+On TensorFlow 2, T2T's optimizer "adam" is LazyAdam of TensorFlow Addons. Its slots are
+training/LazyAdam/WEIGHT/m and training/LazyAdam/WEIGHT/v.
 """
 
 import re
@@ -16,10 +19,13 @@ import keras
 import numpy as np
 
 from ut_keras import t2t_import
+from ut_keras.optimizers import adam
 
 _SCOPE = "training/"
-# Powers and counters that can be computed from the number of updates.
-_DERIVED = re.compile(r"(beta[12]_power|iter)(_\d+)?$")
+_LAZY_ADAM = "LazyAdam/"
+_LAZY_ADAM_SLOTS = ("m", "v")
+# Powers and counters that can be computed from the number of updates, and constants of LazyAdam.
+_DERIVED = re.compile(r"((beta[12]_power|iter)(_\d+)?|LazyAdam/(iter|beta_[12]|decay))$")
 
 
 def load_optimizer(
@@ -52,11 +58,11 @@ def assign(
     """
     optimizer.build(model.trainable_variables)
     slots = optimizer.slots()
+    is_lazy = any(name.startswith(_SCOPE + _LAZY_ADAM) for name in variables)
     values, used = [], set()
     for entry in t2t_import.weight_entries(model):
         for number, slot in enumerate(slots[entry.variable.path]):
-            kind = optimizer.t2t_slot_name + (f"_{number}" if number else "")
-            names = [f"{_SCOPE}{name}/{kind}" for name in entry.names]
+            names = [_slot_name(optimizer, name, number, is_lazy) for name in entry.names]
             present = [name for name in names if name in variables]
             used.update(present)
             if present:
@@ -72,6 +78,18 @@ def assign(
         slot.assign(value)
     optimizer.iterations.assign(int(variables["global_step"]))
     return int(variables["global_step"])
+
+
+def _slot_name(optimizer, weight_name, number, is_lazy):
+    """Return T2T's name of the slot with a number.
+
+    Args:
+        is_lazy: bool. Whether the checkpoint contains slots of LazyAdam.
+    """
+    if is_lazy and type(optimizer) is adam.Adam:
+        return f"{_SCOPE}{_LAZY_ADAM}{weight_name}/{_LAZY_ADAM_SLOTS[number]}"
+    kind = optimizer.t2t_slot_name + (f"_{number}" if number else "")
+    return f"{_SCOPE}{weight_name}/{kind}"
 
 
 def _merge_shards(slot, entry, names, variables):
