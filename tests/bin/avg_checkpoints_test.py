@@ -277,6 +277,27 @@ def test_average_rejects_other_records_with_the_same_shapes(run, tmp_path, capsy
     _expect_mean(tmp_path / "averaged-0", run, (1, 2))
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("num_rec_steps_sampling", "uniform"), ("activation_dtype", "bfloat16")]
+)
+def test_average_accepts_hparams_that_keep_the_meaning_of_weights(name, value, tmp_path, capsys):
+    folders = [tmp_path / "changed", tmp_path / "plain"]
+    for number, changed in enumerate(({name: value}, {})):
+        folders[number].mkdir()
+        small_run.write(
+            folders[number], model="universal_transformer", steps=(number + 1,), **changed
+        )
+    paths = [str(folder / f"model.ckpt-{i}") for i, folder in enumerate(folders, 1)]
+    output_path = tmp_path / "averaged" / "averaged"
+    argv = [f"--checkpoints={','.join(paths)}", f"--output_path={output_path}"]
+    assert avg_checkpoints.main(argv) == 0
+    assert f"note: {name}='{value}' in {paths[0]}, {name}=" in capsys.readouterr().out
+    averaged, *parts = (checkpoint.read_weights(p) for p in (f"{output_path}-0", *paths))
+    for weight, value in averaged.items():
+        wanted = (parts[0][weight].astype("float64") + parts[1][weight]) / 2
+        np.testing.assert_allclose(value, wanted, rtol=1e-6)
+
+
 def test_average_rejects_t2t_and_truncated_checkpoints(run, tmp_path, capsys):
     folder = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "ckpt", "transformer")
     [name] = [name for name in os.listdir(folder) if name.endswith("20.index")]

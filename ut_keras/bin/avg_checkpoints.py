@@ -29,6 +29,9 @@ from ut_keras.inference import feature_record, run_directory, run_json
 from ut_keras.training import output_folder
 
 _RECORDS = ("run.json", "hparams.json")
+# Runs that differ in these hparams have weights with the same meaning: the dtype of activations,
+# and the rule for the number of steps.
+_MAY_DIFFER = ("activation_dtype", "num_rec_steps_sampling")
 
 
 @command.from_flags(flags.AVG_CHECKPOINTS, "ut-avg-checkpoints", __doc__)
@@ -57,7 +60,8 @@ def main(args: command.Args) -> None:
     whole_file.check_writable(os.path.dirname(output_path))
     # This call raises an error if features.json is unreadable.
     feature_record.filenames(os.path.dirname(paths[-1]))
-    _check_same_model(paths)
+    for note in _check_same_model(paths):
+        print(note)
     with path_lock.held(output_path, "--output_path must be written"):
         _average(paths, output_path, args.weights_dtype)
 
@@ -191,6 +195,9 @@ def _check_same_model(paths):
     Checkpoints of two runs can have the same shapes, although the weights have different meanings.
     Folders without records are not checked.
 
+    Returns:
+        list with a note for each hparam that differs without changing the meaning of the weights.
+
     Raises:
         UsageError: if the checkpoints have different values of an hparam that changes what the
             model computes.
@@ -198,6 +205,7 @@ def _check_same_model(paths):
     """
     last = os.path.dirname(paths[-1])  # the records of this folder are copied
     features, hp = feature_record.load(last), _trained_hparams(last)
+    notes = []
     others = {os.path.realpath(os.path.dirname(path)): path for path in paths[:-1]}
     for path in others.values():
         folder = os.path.dirname(path)
@@ -207,11 +215,16 @@ def _check_same_model(paths):
         if hp is None or other is None:
             continue
         for name in hparam_changes.differing_names(hp, other, inference_only=True):
-            raise UsageError(
-                "The checkpoints must be of the same model. Received: "
-                f"{name}={getattr(other, name)!r} in {path}, "
-                f"{name}={getattr(hp, name)!r} in {paths[-1]}."
+            there, here = (
+                f"{name}={getattr(of, name)!r} in {where}"
+                for of, where in ((other, path), (hp, paths[-1]))
             )
+            if name not in _MAY_DIFFER:
+                raise UsageError(
+                    f"The checkpoints must be of the same model. Received: {there}, {here}."
+                )
+            notes.append(f"note: {there}, {here}. The average has the last value")
+    return notes
 
 
 def _trained_hparams(folder):
