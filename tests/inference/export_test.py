@@ -184,6 +184,16 @@ def test_ids_signature_rejects_unknown_ids(loaded, name):
         signature(inputs=tf.fill(shape, -1))
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 5), (4, 2, 5), (2, 5, 5), (2, 4, 3)])
+def test_ids_signature_rejects_stories_of_another_size(loaded, shape):
+    """A loaded SavedModel does not compare the shapes of inputs with its signature."""
+    signature = loaded("story").signatures["ids"]
+    received = " ".join(map(str, shape))
+    expected = rf"inputs must be of shape \[batch, 4, 5\]. Received:\] \[{received}\]"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=expected):
+        signature(inputs=tf.ones(shape, tf.int32))
+
+
 _UP_TO_FOUR = {"max_input_length": 4}
 
 

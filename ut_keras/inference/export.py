@@ -165,15 +165,18 @@ def _functions(texts, search):
 def _generate_from_ids(texts, search, inputs, feature, returns_steps):
     size = texts.model.specs[feature].vocab_size
     most, is_flat = texts.max_input_length, inputs.shape.rank == 2  # the size of stories is fixed
-    checks = [(tf.reduce_all((inputs >= 0) & (inputs < size)), f"ids in [0, {size})")]
+    checks = [(tf.reduce_all((inputs >= 0) & (inputs < size)), f"ids in [0, {size})", inputs)]
+    if not is_flat:
+        checks = [_story_check(inputs, texts.model.specs[feature].shape), *checks]
     if most and is_flat:
-        checks.append((tf.shape(inputs)[1] <= most, f"at most {most} ids"))
+        checks.append((tf.shape(inputs)[1] <= most, f"at most {most} ids", inputs))
     reason = batch_plan.why_equal_lengths(texts.model)
     if reason and is_flat and search.per_example_length:
-        checks.append((tf.reduce_all(inputs != 0), f"of one length, without padding (0): {reason}"))
+        expected = f"of one length, without padding (0): {reason}"
+        checks.append((tf.reduce_all(inputs != 0), expected, inputs))
     asserted = [
-        tf.debugging.Assert(is_right, [f"inputs must be {wanted}. Received:", inputs])
-        for is_right, wanted in checks
+        tf.debugging.Assert(is_right, [f"inputs must be {expected}. Received:", received])
+        for is_right, expected, received in checks
     ]
     with tf.control_dependencies(asserted):
         inputs = tf.identity(inputs)
@@ -185,3 +188,15 @@ def _generate_from_ids(texts, search, inputs, feature, returns_steps):
         named_steps = zip(("source_steps", "target_steps"), steps, strict=True)
         results.update((name, values) for name, values in named_steps if values is not None)
     return results
+
+
+def _story_check(inputs, size):
+    """Return (whether inputs have the size of stories, the expected shape, the received shape).
+
+    A loaded SavedModel accepts inputs of another size than the size in its signature.
+    """
+    # Without the static shape, TensorFlow computes the condition when the signature runs.
+    stories = tf.raw_ops.PlaceholderWithDefault(input=inputs, shape=[None, None, None])
+    shape = tf.shape(stories)
+    sentences, words = size
+    return tf.reduce_all(shape[1:] == size), f"of shape [batch, {sentences}, {words}]", shape
