@@ -26,7 +26,7 @@ def test_get_gives_the_reason_for_an_unsupported_name():
 def test_unknown_name_message_lists_names_with_the_same_word():
     known = ["activation_dtype", "act_type", "dtypes_of_other_things", "weight_dtype"]
     message = registry.unknown_name_message("thing", "dtype", known)
-    assert message.endswith("names: act_type, weight_dtype, activation_dtype.")
+    assert message.endswith("names: act_type, activation_dtype, weight_dtype.")
 
 
 def test_replace_overwrites_an_entry():

@@ -21,6 +21,9 @@ from ut_keras.errors import UserError
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
+# The least similarity of a name that an error suggests, from 0 to 1. With 0.5, names that have
+# only some letters in common are suggested.
+_SIMILARITY = 0.6
 _LONGEST_SHOWN = 200  # the longest text of an object that an error shows instead of a name
 
 # Matches before a capital letter that is followed by a small letter or digit, and between a small
@@ -171,14 +174,24 @@ def is_notebook_rerun(before: Any, now: Any) -> bool:
     return qualified_name(before) == qualified_name(now) and qualified_name(now)[0] == "__main__"
 
 
-def unknown_name_message(kind: str, name: object, known: Collection[str]) -> str:
-    """Return a line that lists the known names nearest to `name`."""
-    near = difflib.get_close_matches(str(name), known, n=5, cutoff=0.5)
+def nearest_names(name: str, known: Collection[str]) -> list[str]:
+    """Return the known names that are similar to `name`, or that contain it as a part."""
+    near = difflib.get_close_matches(name, known, n=5, cutoff=_SIMILARITY)
     # A word of a longer name is not similar to the name: "dtype" and "activation_dtype".
     longer = [each for each in sorted(known) if f"_{name}_" in f"_{each}_" and each not in near]
-    near += longer[:5]
-    if near:
-        title = "The nearest names" if len(near) > 1 else "The nearest name"
-        return f"Unknown {kind}: {name!r}. {title}: {', '.join(near)}."
+    return near + longer[:5]
+
+
+def nearest_title(near: Collection[str]) -> str:
+    """Return the sentence that lists the nearest names, or "" without names."""
+    if not near:
+        return ""
+    return f"The nearest name{'s' if len(near) > 1 else ''}: {', '.join(near)}."
+
+
+def unknown_name_message(kind: str, name: object, known: Collection[str]) -> str:
+    """Return a line that lists the known names nearest to `name`."""
+    if near := nearest_names(str(name), known):
+        return f"Unknown {kind}: {name!r}. {nearest_title(near)}"
     shown = ", ".join(sorted(known)[:10])
     return f"Unknown {kind}: {name!r}. There are {len(known)} names, for example: {shown}."

@@ -80,6 +80,39 @@ def test_unknown_flag_lists_nearest_names():
     assert "'--hparam_set'" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "word, suggestion",
+    [
+        ("--train_stesp=5", "The nearest name: --train_steps."),
+        ("--seed=1", "Use --decode_hparams=seed=…. The nearest name: --random_seed."),
+        ("--foo=5", "--help lists all flags."),
+        ("--epochs", "--help lists all flags."),
+        ("--hidden_size=64", "Use --hparams=hidden_size=…."),
+        ("--beam_size=4", "Use --decode_hparams=beam_size=…."),
+    ],
+)
+def test_unknown_flag_suggests_only_similar_names_and_fields(word, suggestion):
+    with pytest.raises(UsageError) as caught:
+        _parse(word)
+    name = word.partition("=")[0]
+    assert str(caught.value) == f"Unknown flag: '{name}'. {suggestion}"
+
+
+@pytest.mark.parametrize(
+    "value, suggestion",
+    [
+        ("tflit", " The nearest value: litert."),
+        ("TFLite", " The nearest value: litert."),
+        ("savedmodel", " The nearest value: saved_model."),
+        ("pdf", ""),
+    ],
+)
+def test_wrong_choice_suggests_the_nearest_value(value, suggestion):
+    with pytest.raises(UsageError) as caught:
+        command_line.parse(flags.EXPORTER, [f"--format={value}"], "ut-exporter", "")
+    assert str(caught.value).endswith(f"ctranslate2. Received: {value!r}.{suggestion}")
+
+
 def test_parse_rejects_abbreviations():
     with pytest.raises(UsageError, match="Unknown flag: '--train_step'"):
         _parse("--train_step=5")

@@ -9,6 +9,7 @@ the default value is accepted.
 
 import argparse
 import dataclasses
+import difflib
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
@@ -29,6 +30,8 @@ class Flag:
     type: Any = None  # type of the value, or a function that converts str to the value
     # Allowed values in addition to ""; () means that any value is allowed.
     choices: tuple[str, ...] = ()
+    # Pairs of (another name, allowed value), for the error of a value that is not allowed.
+    other_names: tuple[tuple[str, str], ...] = ()
     unsupported: str = ""  # the reason why only the default is accepted; "" for a supported flag
     # The smallest allowed number; None means the limit of 32-bit numbers.
     least: float | None = None
@@ -90,8 +93,10 @@ def parse(
                 f"--{flag.name} is not supported: {flag.unsupported}. Received: {value!r}."
             )
         if value and flag.choices and value not in flag.choices:
-            choices = ", ".join(flag.choices)
-            raise UsageError(f"--{flag.name} must be one of {choices}. Received: {value!r}.")
+            raise UsageError(
+                f"--{flag.name} must be one of {', '.join(flag.choices)}. "
+                f"Received: {value!r}.{_nearest_choice(value, flag)}"
+            )
         if flag.value_type in (int, float) and value is not None:
             expected = limits.unmet_limit(value, flag.least, flag.most)
             if expected:
@@ -185,6 +190,13 @@ class _LastOverrides(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
+def _nearest_choice(value, flag):
+    """Return a sentence with the allowed value that is meant by another spelling, or ""."""
+    names = {**{choice: choice for choice in flag.choices}, **dict(flag.other_names)}
+    found = difflib.get_close_matches(value.lower(), names, n=1)
+    return f" The nearest value: {names[found[0]]}." if found else ""
+
+
 def _boolean(text, expected="True or False"):
     words = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
     if text.lower() not in words:
@@ -217,12 +229,33 @@ def _split_hparam_flags(argv):
 def raise_unknown(word: str, table: Iterable[Flag]) -> NoReturn:
     """Raise `UsageError` for an argument that belongs to no flag.
 
-    The message lists the nearest flags.
+    The message lists the nearest flags. If the argument is the name of an hparam, it names the flag
+    for hparams.
     """
     if not word.startswith("--"):
         raise UsageError(
             f"Each argument must be a flag or the value of a flag. Received: {word!r}. A value "
             "with spaces requires quotes. Hparams are separated by commas: --hparams=a=1,b=2."
         )
-    known = [f"--{flag.name}" for flag in table]
-    raise UsageError(registry.unknown_name_message("flag", word.partition("=")[0], known))
+    name = word.partition("=")[0].removeprefix("--")
+    flags = {flag.name: flag for flag in table}
+    hints = [hint for hint in (_field_hint(name, flags), _nearest_flags(name, flags)) if hint]
+    raise UsageError(f"Unknown flag: '--{name}'. {' '.join(hints) or '--help lists all flags.'}")
+
+
+def _field_hint(name, flags):
+    """Return the flag that sets the hparam or the decode hparam `name`, or "" for other names."""
+    from ut_keras import hparam_schema
+    from ut_keras.inference import decode_hparams
+
+    hparams = {f.name for cls in hparam_schema.classes() for f in dataclasses.fields(cls)}
+    fields = {"hparams": hparams, "decode_hparams": decode_hparams.DECODER}
+    use = [f"--{flag}={name}=…" for flag in fields if flag in flags and name in fields[flag]]
+    return f"Use {' or '.join(use)}." if use else ""
+
+
+def _nearest_flags(name, flags):
+    """Return a sentence that lists the supported flags nearest to `name`, or ""."""
+    names = [flag.name for flag in flags.values() if not flag.unsupported]
+    near = registry.nearest_names(name, names)
+    return registry.nearest_title([f"--{each}" for each in near])

@@ -383,12 +383,14 @@ EXPORTER_OWN = (
         "saved_model",
         "saved_model, litert (a .tflite file for small devices), onnx, safetensors or ctranslate2.",
         choices=("saved_model", "litert", "onnx", "safetensors", "ctranslate2"),
+        other_names=(("tflite", "litert"), ("tf_lite", "litert"), ("ct2", "ctranslate2")),
     ),
     Flag(
         "export_quantize",
         "",
         "float16 or int8: smaller weights, for --format=litert or ctranslate2.",
         choices=("float16", "int8"),
+        other_names=(("fp16", "float16"), ("half", "float16"), ("8bit", "int8")),
     ),
     Flag(
         "xla_compile",
