@@ -1,12 +1,15 @@
+import contextlib
 import hashlib
 import os
+import signal
 
 import pytest
 import tensorflow as tf
 
 from ut_keras.data import tfrecords
 from ut_keras.data.features import FeatureSpec
-from ut_keras.data.reading import input_pipeline
+from ut_keras.data.reading import input_pipeline, readable
+from ut_keras.process import interruption
 from ut_keras.training import distribution, epochs
 
 _DATA_DIR = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "data_dir")
@@ -32,6 +35,21 @@ def _take(iterator, count):
 
 def test_epochs_are_consecutive():
     assert _take(_epochs(), 7) == [0, 1, 2, 10, 11, 12, 20]
+
+
+def test_signal_while_reading_stops_is_not_ignored(monkeypatch):
+    @contextlib.contextmanager
+    def errors():
+        try:
+            yield
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(readable, "errors", errors)
+    made = _epochs()
+    with pytest.raises(interruption.StoppedBySignal), interruption.RaiseOnSignal():
+        next(made)
+        made.close()
 
 
 def test_epochs_resume_from_every_position():

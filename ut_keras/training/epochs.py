@@ -102,7 +102,11 @@ class Epochs:
 
         The iterator later continues with the batch after the last used batch.
         """
-        self._batches = None
+        batches, self._batches = self._batches, None
+        if batches is not None:
+            # Without this call, Python closes the generator when it deletes the generator. Python
+            # then ignores an exception during the close, such as the one of a signal.
+            batches.close()
 
     def write_position(self) -> None:
         """Write the current position to `position`, so that a checkpoint can contain it."""
