@@ -1,3 +1,5 @@
+import types
+
 import keras
 import numpy as np
 import pytest
@@ -49,6 +51,27 @@ def test_seeds_for_gpus_are_equal(start, mode, monkeypatch):
     assert cpu[0].dtype == np.int32 and gpu[0].dtype == np.int64
     np.testing.assert_array_equal(cpu, gpu)
     assert cpu[0].tolist() == np.array([start, start + 3]).astype("int32").tolist()
+
+
+def test_seeds_of_replicas_differ_from_the_seeds_of_other_layers(mode, monkeypatch):
+    def seeds_of(number):
+        replica = types.SimpleNamespace(num_replicas_in_sync=64, replica_id_in_sync_group=number)
+        monkeypatch.setattr(tf.distribute, "get_replica_context", lambda: replica)
+        cpu, gpu, _ = _both_forms(run, mode, monkeypatch)
+        np.testing.assert_array_equal(cpu, gpu)
+        return [tuple(pair) for pair in cpu.tolist()]
+
+    def run():
+        made = []
+        for number in range(1, 5):
+            generator.state.assign([number, 0])
+            made.append(seed.per_replica(generator))
+        return tf.stack(made)
+
+    generator = keras.random.SeedGenerator(seed=1)
+    assert seeds_of(0) == [(1, 0), (2, 0), (3, 0), (4, 0)]
+    found = [pair for number in (0, 1, 2, 63) for pair in seeds_of(number)]
+    assert len({*found}) == len(found)
 
 
 def test_dropout_in_loop_has_equal_masks(mode, monkeypatch):

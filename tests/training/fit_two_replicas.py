@@ -80,10 +80,16 @@ def _fit(name, hparams_set, dataset, strategy):
 
 
 def _masks(strategy):
-    """Apply dropout to 64 ones in each replica and return the results."""
+    """Apply dropout to 64 ones in each replica and return the results.
+
+    Each result has the masks of two layers, whose seeds are consecutive numbers.
+    """
     with strategy.scope():
-        layer = dropout.Dropout(0.5, seed=1)
-    masks = strategy.run(tf.function(lambda: layer(tf.ones([64]), training=True)))
+        layers = [dropout.Dropout(0.5, seed=seed) for seed in (1, 2)]
+    ones = tf.ones([64])
+    masks = strategy.run(
+        tf.function(lambda: tf.stack([layer(ones, training=True) for layer in layers]))
+    )
     return [mask.numpy().tolist() for mask in strategy.experimental_local_results(masks)]
 
 

@@ -1,4 +1,5 @@
 import functools
+import itertools
 import json
 
 import numpy as np
@@ -69,8 +70,9 @@ def test_fit_and_evaluate_reject_central_storage():
 
 
 def test_replicas_have_different_dropout_masks():
-    """The first replica has the mask of a single device. The second replica has another mask."""
+    """The first replica has the masks of a single device. The second replica has other masks."""
     one, several = (_run("universal", replicas) for replicas in (1, 2))
     assert one["masks"] == several["masks"][:1]
-    first, second = several["masks"]
-    assert 16 < sum(a != b for a, b in zip(first, second, strict=True)) < 48
+    masks = [mask for replica in several["masks"] for mask in replica]
+    for mask, other in itertools.combinations(masks, 2):
+        assert 16 < sum(a != b for a, b in zip(mask, other, strict=True)) < 48

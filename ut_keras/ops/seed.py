@@ -9,6 +9,9 @@ from ut_keras.ops import devices, private_api
 
 _PHILOX = 1  # TensorFlow's number of the random number generator
 _SEED_KEY = 0x02461E293EC8F720  # the key with which TensorFlow scrambles seeds
+# 2**32 divided by the golden ratio, as an int32. The first multiples of this number are far from
+# each other modulo 2**32.
+_REPLICA_STRIDE = 0x9E3779B1 - 2**32
 
 
 def per_replica(generator: keras.random.SeedGenerator) -> tf.Tensor:
@@ -19,6 +22,10 @@ def per_replica(generator: keras.random.SeedGenerator) -> tf.Tensor:
     batch, such as the number of steps or the first position, must be equal in all replicas. Layers
     must not sample those numbers with this seed.
 
+    The seeds of two replicas are far from each other. So a layer with the seed 1 in the second
+    replica differs from a layer with the seed 2 in the first replica. The first replica has the
+    seed of a single device.
+
     Returns:
         int32 [2]. On a GPU, the dtype is int64 instead, with the same numbers, because TensorFlow
         copies int32 tensors from the GPU to the host.
@@ -28,14 +35,19 @@ def per_replica(generator: keras.random.SeedGenerator) -> tf.Tensor:
     if stays_on_gpu():
         state = _next_state(generator)
         if not is_single:
-            number = tf.cast(replica.replica_id_in_sync_group, tf.int64)
-            state += tf.stack([number, tf.zeros_like(number)])
+            state += _replica_offset(replica, tf.int64)
         # As in a cast to int32, only the lower 32 bits have an effect.
         return tf.bitwise.right_shift(tf.bitwise.left_shift(state, 32), 32)
     seed = tf.cast(generator.next(), tf.int32)
     if is_single:
         return seed
-    return seed + tf.stack([tf.cast(replica.replica_id_in_sync_group, tf.int32), 0])
+    return seed + _replica_offset(replica, tf.int32)
+
+
+def _replica_offset(replica, dtype):
+    """Return what a replica adds to a seed, [2]."""
+    number = tf.cast(replica.replica_id_in_sync_group, dtype)
+    return tf.stack([number * tf.constant(_REPLICA_STRIDE, dtype), tf.zeros_like(number)])
 
 
 def random_int64(shape: Any, seed: tf.Tensor) -> tf.Tensor:
