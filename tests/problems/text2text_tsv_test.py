@@ -172,7 +172,7 @@ def test_note_names_files_that_changed_after_generation(tmp_path, capsys):
     write(tmp_path, train=lines(0, 50))
     problem, _ = generate(tmp_path)
     write(tmp_path, dev=lines(50, 53))
-    for changed in (["dev.tsv", "dev.tsv"], ["train.tsv", "dev.tsv"]):
+    for changed in (["dev.tsv"], ["train.tsv", "dev.tsv"]):  # one note for each changed file
         capsys.readouterr()
         assert generate(tmp_path)[1] == {}
         notes = [line for line in capsys.readouterr().out.splitlines() if "note:" in line]

@@ -344,15 +344,13 @@ def found_data_notes(
         user_files: dict from the name of each split to the fingerprints of its files, see
             `user_file_fingerprints`.
     """
-    notes = []
+    outdated: dict[tuple[str, ...], list[str]] = {}  # the user's changed files -> data files
+    limited: dict[int, list[str]] = {}  # number of samples -> data files with this limit
     for split, present in user_files.items():
         origin = json_file.read_own(origin_path(data_dir, filename, split), KEYS) or {}
         files, limit = f"{filename}-{split}-*", origin.get("max_cases")
         if isinstance(limit, int) and (max_cases is None or max_cases > limit):
-            notes.append(
-                f"{files} have only the first {limit:,} samples, as max_cases requested. Remove "
-                "these files, and a vocabulary that was built with them, to generate more samples."
-            )
+            limited.setdefault(limit, []).append(files)
         former = origin.get("user_files")
         if isinstance(former, dict):
             # A file that was added to tmp_dir later may belong to another problem. A path of a
@@ -363,11 +361,19 @@ def found_data_notes(
             # The other files are no longer read, for example train.tsv for the dev split because
             # there is a dev.tsv now.
             changed = changed or [name for name in former if name not in present]
-            notes.append(
-                f"{files} were not made from the present files; these have changed: "
-                f"{', '.join(changed)}. To generate them again, remove "
-                f"{os.path.join(data_dir, files)}, and the vocabulary if it must fit the new text."
-            )
+            outdated.setdefault(tuple(changed), []).append(files)
+    notes = [
+        f"{' and '.join(files)} have only the first {limit:,} samples, as max_cases requested. "
+        "Remove these files, and a vocabulary that was built with them, to generate more samples."
+        for limit, files in limited.items()
+    ]
+    for names, all_files in outdated.items():
+        paths = " and ".join(os.path.join(data_dir, files) for files in all_files)
+        notes.append(
+            f"{' and '.join(all_files)} were not made from the present files; these have changed: "
+            f"{', '.join(names)}. To generate them again, remove {paths}, and the vocabulary if it "
+            "must fit the new text."
+        )
     return notes
 
 
