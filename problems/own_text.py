@@ -33,6 +33,7 @@ n of the inputs:
 `vocab.txt`, one per line, and `<UNK>` for all other words.
 """
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -45,6 +46,13 @@ from ut_keras.text import text_encoder, text_lines
 
 _HELD_OUT_EVERY = 20
 _PASS_FOLDER = "Pass the folder (--tmp_dir; in Python, tmp_dir)."
+_CONVERT = "docs/own_data.md shows how to convert CSV to TSV."
+# Words of column names. A first line of these words is probably a header.
+_COLUMN_NAMES = {
+    *("source", "target", "src", "tgt", "input", "inputs", "output", "outputs", "targets"),
+    *("text", "sentence", "label", "labels", "class", "category", "question", "answer"),
+}
+_MOST_SHOWN = 10  # maximum number of labels in a line
 BYTES_PER_SUBWORD = 400  # with this number, each subword occurs often enough to be learned
 _PARTS = {"train": "train", "dev": "eval"}  # dict from split to a part of T2T's file names
 
@@ -80,7 +88,8 @@ class OwnText(text_problems.Text2TextProblem):
             raise DataError(
                 f"tmp_dir must contain train.{self.extension} with lines "
                 f"{'<TAB>'.join(self.fields)}; dev.{self.extension} and test.{self.extension} are "
-                f"optional. {_PASS_FOLDER} Received: {_folder(tmp_dir)}."
+                f"optional. {_PASS_FOLDER} Received: {_folder(tmp_dir)}{_similar_files(tmp_dir)}."
+                f"{self._csv_hint(tmp_dir)}"
             )
         if not self._has(tmp_dir, "dev"):
             print(
@@ -88,13 +97,18 @@ class OwnText(text_problems.Text2TextProblem):
                 f"train.{self.extension} as the dev split"
             )
         for split in self.splits_to_generate(tmp_dir):
-            number = returns = 0
+            number = returns = quoted = doubled = 0
             for fields in self.lines(split, tmp_dir):
                 number += 1
                 returns += any("\r" in field for field in fields)
+                in_quotes = [field for field in fields if _is_quoted(field)]
+                quoted += bool(in_quotes)
+                doubled += any('""' in field[1:-1] for field in in_quotes)
             title = f"{self.name}, {split} split"
             if note := text_lines.carriage_return_note(returns, title):
                 print(f"note: {note}", flush=True)
+            if doubled or 0 < number <= 2 * quoted:  # a few texts may be in quotes on purpose
+                print(f"note: {_quote_note(quoted, title)}", flush=True)
             if not number:
                 name = split if split == "test" or self._has(tmp_dir, split) else "train"
                 raise DataError(
@@ -103,6 +117,28 @@ class OwnText(text_problems.Text2TextProblem):
                     f"(without dev.{self.extension}, train.{self.extension} requires at least "
                     f"{_HELD_OUT_EVERY} lines)."
                 )
+
+        for split in self.splits_to_generate(tmp_dir):
+            self._note_header(split, tmp_dir)
+
+    def _note_header(self, split, tmp_dir):
+        """Print a note if the first line of a file consists of names of columns."""
+        if len(self.fields) == 1 or not self._has(tmp_dir, split):
+            return
+        first = next(self._read(tmp_dir, split))
+        if all(field.strip('"').lower() in _COLUMN_NAMES for field in first):
+            print(
+                f"note: the first line of {self._path(tmp_dir, split)} seems to be a header: "
+                f"{'<TAB>'.join(first)}. It is used as an example. Remove it from the file if it "
+                "is a header.",
+                flush=True,
+            )
+
+    def _csv_hint(self, tmp_dir):
+        """Return a sentence about the conversion if the folder has a CSV file, otherwise ""."""
+        folder = tmp_dir or ""
+        has_csv = folder.endswith(".csv") or os.path.isfile(os.path.join(folder, "train.csv"))
+        return f" {_CONVERT}" if has_csv and self.extension == "tsv" else ""
 
     def build_vocab(self, texts: Iterable[str]) -> text_problems.Vocabulary:
         if self.vocab_type != "subwords":
@@ -149,6 +185,8 @@ class OwnText(text_problems.Text2TextProblem):
         parts = tuple(part.strip() for part in text.split("\t"))
         if len(parts) != len(self.fields) or not all(parts):
             expected = f"Every line must be {'<TAB>'.join(self.fields)}, without empty fields."
+            if "\t" not in text and any(delimiter in text for delimiter in ",;|"):
+                expected += f" This line has no tab. {_CONVERT}"
             raise contract.line_error(expected, path, number, text)
         return parts
 
@@ -187,6 +225,17 @@ class Text2ClassTsv(OwnText, text_problems.Text2ClassProblem):
                     f"The labels of the {split} split must be labels of the train split, see "
                     f"{self.labels_filename}. Received: {', '.join(sorted(unknown)[:5])}."
                 )
+        shown = sorted(known)
+        more = f" and {len(shown) - _MOST_SHOWN:,} more" if len(shown) > _MOST_SHOWN else ""
+        listed = ", ".join(contract.shortened(label) for label in shown[:_MOST_SHOWN])
+        print(f"{self.name}: {len(shown):,} labels: {listed}{more}", flush=True)
+        number = sum(1 for _ in self.lines("train", tmp_dir))
+        if len(shown) > max(_MOST_SHOWN, number // 2):
+            print(
+                f"note: the {number:,} lines of the train split have {len(shown):,} labels. Each "
+                f"line must be {'<TAB>'.join(self.fields)}: the label is the last field.",
+                flush=True,
+            )
 
 
 @problem.register("text2text_tmpdir")
@@ -243,6 +292,28 @@ def _path(tmp_dir, name):
             f"tmp_dir must contain {name}. {_PASS_FOLDER} Received: {_folder(tmp_dir)}."
         )
     return path
+
+
+def _is_quoted(field):
+    return len(field) > 1 and field[0] == field[-1] == '"'
+
+
+def _quote_note(lines, title):
+    """Return a note on fields in quotes, which a program for CSV would remove."""
+    count = "1 line has a field" if lines == 1 else f"{lines:,} lines have fields"
+    return (
+        f"{title}: {count} in double quotes. The quotes are a part of the text, unlike in a CSV "
+        "file."
+    )
+
+
+def _similar_files(tmp_dir):
+    """Return ", but with …" for files that differ from the train file only in the extension."""
+    with contextlib.suppress(OSError):
+        names = sorted(n for n in os.listdir(tmp_dir or "") if n.rpartition(".")[0] == "train")
+        if names:
+            return f", but with {', '.join(names)}"
+    return ""
 
 
 def _folder(tmp_dir):

@@ -176,6 +176,40 @@ def test_missing_train_file_raises(tmp_path, name, file):
         problems.get(name).generate_data(str(tmp_path / "data"), str(tmp_path / "data.csv"))
 
 
+def test_csv_in_place_of_tsv_names_the_conversion(tmp_path):
+    (tmp_path / "train.csv").write_text("text,label\nfine,good\n")
+    with pytest.raises(DataError, match=r"with train.csv\. docs/own_data.md shows how .* CSV"):
+        generate("text2class_tsv", tmp_path)
+    with pytest.raises(DataError, match=r"train.csv', which is a file\. docs/own_data.md shows"):
+        problems.get("text2class_tsv").generate_data(str(tmp_path), str(tmp_path / "train.csv"))
+    write(tmp_path, train__tsv=["text,label", "fine,good"])
+    with pytest.raises(DataError, match=r"has no tab\. docs/own_data.md .*train.tsv, line 1"):
+        generate("text2class_tsv", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "note"),
+    [
+        (["Text\tLabel", "a\tx"], "seems to be a header: Text<TAB>Label"),
+        (['"a"\tx', "b\tx"], "train split: 1 line has a field in double quotes"),
+        (['"a ""b"""\tx', "b\tx", "c\tx"], "train split: 1 line has a field in double quotes"),
+        ([f"x\ttext {i}" for i in range(12)], "the 12 lines of the train split have 12 labels"),
+    ],
+)
+def test_lines_that_look_wrong_print_a_note(tmp_path, capsys, lines, note):
+    write(tmp_path, train__tsv=lines, dev__tsv=lines[1:])
+    generate("text2class_tsv", tmp_path)
+    assert note in capsys.readouterr().out
+
+
+def test_labels_are_printed_and_good_lines_print_no_note(tmp_path, capsys):
+    lines = ['"a" or b\tx', '"quoted"\ty', *[f"text {i}\tx" for i in range(10)]]
+    write(tmp_path, train__tsv=lines, dev__tsv=lines)
+    generate("text2class_tsv", tmp_path)
+    printed = capsys.readouterr().out
+    assert "text2class_tsv: 2 labels: 'x', 'y'\n" in printed and "note:" not in printed
+
+
 def test_text2text_tmpdir_reads_parallel_files(tmp_path):
     write(
         tmp_path,
