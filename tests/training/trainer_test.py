@@ -136,6 +136,7 @@ def test_finished_run_is_not_trained_again(run, capsys):
     trainer.continuous_train_and_eval(_epoch, _epoch_zero)
     shown = capsys.readouterr().out
     assert "Resuming from step 12" in shown and "note: --warm_start_from has no effect" in shown
+    assert "(nothing left to train up to --train_steps=12)" in shown
     assert [record["step"] for record in _records(run)] == [12]
 
 

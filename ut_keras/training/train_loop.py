@@ -309,7 +309,9 @@ class TrainLoop:
             if self._curriculum:
                 self._curriculum.read()
                 self._epochs.limit_length(self._curriculum.length)
-            done = " (nothing left to train)" if self.step >= self.settings.train_steps else ""
+            last = self.settings.train_steps
+            done = f" (nothing left to train up to --train_steps={last})"
+            done = done if self.step >= last else ""
             print(f"Resuming from step {self.step} in {self.output_dir}{done}", flush=True)
             unused = "note: --warm_start_from has no effect, because the run has a checkpoint"
             changes = (
