@@ -60,6 +60,31 @@ def test_get_reads_features_of_problem():
     assert model.class_label_head.num_classes == 3
 
 
+@pytest.mark.parametrize("name", ["transformer", "transformer_encoder"])
+def test_get_logs_that_a_decoder_predicts_the_class(name, caplog):
+    hp = hparams.get("transformer_tiny", "hidden_size=8,num_heads=2")
+    models.get(name, hp, _Problem(), "some/folder")
+    messages = [record.getMessage() for record in caplog.records if record.name == "ut_keras"]
+    if name == "transformer":
+        [message] = messages
+        assert "as in T2T. transformer_encoder is the model without a decoder" in message
+    else:
+        assert not messages
+
+
+@pytest.mark.parametrize("name", ["classify", "translate", "encoders"])
+def test_model_names_the_run_for_texts(name):
+    hp = hparams.get("transformer_tiny", "hidden_size=8,num_heads=2")
+    model = models.get("transformer", hp, vocab_sizes={"inputs": 8, "targets": 8})
+    with pytest.raises(
+        AttributeError, match=rf"{name} .*ut_keras.load\(path, problem=.*run.{name}"
+    ):
+        getattr(model, name)
+    assert not hasattr(model, name)
+    with pytest.raises(AttributeError, match="'Transformer' object has no attribute 'clasify'"):
+        model.clasify  # noqa: B018
+
+
 @pytest.mark.parametrize(
     "arguments", [{}, {"problem": _Problem(), "vocab_sizes": {"targets": 3}}], ids=["none", "both"]
 )

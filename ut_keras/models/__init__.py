@@ -12,6 +12,7 @@ Parts of a model, such as another transition, are registered in `ut_keras.parts`
 """
 
 import importlib
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -114,6 +115,8 @@ _UNREAD_HPARAMS = {
     "neural_gpu": ("diagonal_final_state", "diagonal_shift_axis"),
     "transformer_encoder": ("num_decoder_layers",),
 }
+# Models with a decoder for which there is also a model NAME_encoder without a decoder.
+_WITH_ENCODER_VARIANT = ("transformer", "universal_transformer")
 # Models that accept the hparams of a Universal Transformer, and do not read the recurrence.
 _WITHOUT_RECURRENCE = ("transformer", "transformer_encoder")
 
@@ -185,6 +188,13 @@ def get(
             problem = problem.with_hparams(hparams)
         specs = problem.feature_specs(data_dir)
         target_space_id = problem.target_space_id
+        if name in _WITH_ENCODER_VARIANT and specs["targets"].modality == "class_label":
+            logging.getLogger("ut_keras").warning(
+                "The targets are classes, and %s predicts the class with a decoder of one "
+                "position, as in T2T. %s_encoder is the model without a decoder.",
+                name,
+                name,
+            )
     else:
         if not isinstance(vocab_sizes, Mapping):
             raise UserError(
