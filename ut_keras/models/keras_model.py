@@ -11,6 +11,9 @@ from ut_keras.layers.basic import plugged_in
 from ut_keras.models import fitted_model, weight_files
 from ut_keras.models.freezing import freeze, frozen
 
+# Methods of `inference.saved_run.SavedRun` that a model does not have.
+_NEEDS_TEXTS = ("translate", "classify", "class_scores", "observe", "dataset", "push", "encoders")
+
 
 class KerasModel(fitted_model.FittedModel):
     """A model with a config, an export signature and T2T's training loss.
@@ -114,6 +117,19 @@ class KerasModel(fitted_model.FittedModel):
             "quantize is not supported for ut_keras models; the hparam "
             f"activation_dtype=bfloat16 computes in 16 bits. Received: mode={mode!r}."
         )
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise `AttributeError`. For a method of `SavedRun`, the message names the class.
+
+        Python calls this method only if there is no such attribute.
+        """
+        if name in _NEEDS_TEXTS:
+            raise AttributeError(
+                f"{name} reads and writes texts, and a model reads and writes ids. Make a run with "
+                "the text encoders: run = SavedRun.of(model, problem, data_dir), or "
+                f"run = ut_keras.load(path, problem=…, data_dir=…). Then call run.{name}."
+            )
+        return self.__getattribute__(name)  # raises the original error
 
     def get_config(self) -> dict[str, Any]:
         """Return the config. A subclass with further arguments of `__init__` adds them to it."""
