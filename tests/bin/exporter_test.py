@@ -12,6 +12,7 @@ import ut_keras
 from tests.bin import decoder_problems, full_disk, small_run  # noqa: F401  this registers problems
 from ut_keras import pretrained, problems
 from ut_keras.bin import avg_checkpoints, datagen, exporter
+from ut_keras.errors import DataError
 from ut_keras.files import path_lock
 from ut_keras.text import text_encoder
 
@@ -37,7 +38,9 @@ def test_exporter_writes_safetensors_and_ctranslate2(run, tmp_path, capsys):
     argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/portable"]
     assert exporter.main([*argv, "--format=safetensors"]) == 0
     [name] = _exports(tmp_path / "portable")
-    assert f"Wrote {tmp_path}/portable/{name} (" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"Wrote {tmp_path}/portable/{name} (" in shown
+    assert f'To load it: ut_keras.load("{tmp_path}/portable/{name}")' in shown
     loaded = ut_keras.load(tmp_path / "portable" / name)
     for ours, theirs in zip(
         ut_keras.load(run, problem=problems.get(small_run.PROBLEM)).model.weights,
@@ -67,6 +70,11 @@ def test_exporter_writes_a_numbered_saved_model(run, tmp_path, capsys):
     assert "Weights: " in shown and "model.ckpt-1\n" in shown and "model.ckpt-2\n" in shown
     first, second = _exports(tmp_path / "served")
     assert f"served/{first} (" in shown and f"served/{second} (" in shown
+    assert f'tf.saved_model.load("{tmp_path}/served/{second}").' in shown
+    for folder in (tmp_path / "served", tmp_path / "served" / second):
+        path = re.escape(f'{tmp_path}/served/{second}"')
+        with pytest.raises(DataError, match=rf"tf.saved_model.load\(.{path}\)"):
+            ut_keras.load(folder)
     from ut_keras.bin import command_line, decoder_setup, flags
 
     args = command_line.parse(

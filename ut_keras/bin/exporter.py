@@ -96,6 +96,7 @@ def _export(args, run, search, values, directory):
     files = (path for path in pathlib.Path(directory).rglob("*") if path.is_file())
     size = sum(path.stat().st_size for path in files)
     print(f"Wrote {directory} ({size / 1e6:.1f} MB)")
+    print(_how_to_load(args.format, directory))
     name = "targets" if run.is_language_model else "inputs"
     if note := decoder_setup.prefix_note(run.problem, name, reader="the exported model"):
         print(f"note: {note}")
@@ -103,6 +104,20 @@ def _export(args, run, search, values, directory):
         from ut_keras.inference import ctranslate2_export
 
         print(ctranslate2_export.ADVICE)
+
+
+def _how_to_load(name, directory):
+    """Return the line that says which path a program loads."""
+    if name == "saved_model":
+        return (
+            f'To load it: import tensorflow_text, then tf.saved_model.load("{directory}"). '
+            f"TensorFlow Serving reads {os.path.dirname(directory)} and takes its newest folder."
+        )
+    if name == "safetensors":
+        return f'To load it: ut_keras.load("{directory}")'
+    if name == "ctranslate2":
+        return f'To load it: ctranslate2.Translator("{directory}")'
+    return f"The model is {os.path.join(directory, _MODEL_FILES[name])}"
 
 
 def _check_source_length(name, run, values):

@@ -224,7 +224,7 @@ def check_folder(path: str, name: str) -> None:
     if not _is_run(path):
         raise DataError(
             f"{name} must be the folder of a run, with {run_json.FILENAME}. "
-            f"Received: {path!r}, which {runs_in(path) or 'has none'}."
+            f"Received: {path!r}, which {runs_in(path) or _exports_in(path) or 'has none'}."
         )
 
 
@@ -243,6 +243,15 @@ def runs_in(folder: str, with_checkpoint: bool = False) -> str:
         ]:
             more = f" and {len(runs) - _MOST_NAMES} more" if len(runs) > _MOST_NAMES else ""
             return f"contains the runs {', '.join(runs[:_MOST_NAMES])}{more}"
+    return ""
+
+
+def _exports_in(folder):
+    """Return a description of the SavedModels in a folder, or "" if there are none."""
+    with contextlib.suppress(OSError):
+        for path in (folder, *(os.path.join(folder, n) for n in sorted(os.listdir(folder))[::-1])):
+            if os.path.isfile(os.path.join(path, "saved_model.pb")):
+                return f'has a SavedModel: load it with tf.saved_model.load("{path}")'
     return ""
 
 
