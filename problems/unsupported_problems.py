@@ -21,7 +21,7 @@ for _patterns, _reason in {
     "multi_nli_*": f"{_WIKIPEDIA}; use multi_nli or multi_nli_text2text",
     "stanford_nli_*": f"{_WIKIPEDIA}; use stanford_nli",
     "sentiment_*": "use sentiment_imdb, sentiment_sst_binary, or text2class_tsv with your files",
-    "glue_*": "T2T's names of GLUE's tasks are cola, multi_nli, rte, …: ut-datagen --registry_help",
+    "glue_*": "T2T's names of GLUE's tasks are cola, multi_nli, rte, …: see docs/problems.md",
     # Text to text.
     "summarize_*": f"{_WIKIPEDIA}; use summarize_cnn_dailymail32k",
     "squad*": "use squad_text2text, whose inputs contain the paragraph",

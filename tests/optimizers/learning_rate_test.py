@@ -142,7 +142,9 @@ def test_train_steps_are_required_by_linear_decay():
         ValueError, match="train_steps must be set for linear_decay.*Received: None"
     ):
         learning_rate.HParamsSchedule(learning_rate_schedule="linear_decay")
-    with pytest.raises(ValueError, match="train_steps=10, learning_rate_warmup_steps=10"):
+    with pytest.raises(
+        ValueError, match="train_steps=10, .*the hparam learning_rate_warmup_steps=1"
+    ):
         learning_rate.HParamsSchedule(
             train_steps=10,
             learning_rate_schedule="single_cycle_cos_decay",

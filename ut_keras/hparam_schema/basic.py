@@ -82,7 +82,7 @@ def check_train_steps(hp: Any, train_steps: int) -> None:
         raise HParamError(
             "train_steps must exceed learning_rate_warmup_steps for single_cycle_cos_decay. "
             f"Received: train_steps={train_steps}, learning_rate_warmup_steps={warmup}. Use more "
-            f"steps, or --hparams=learning_rate_warmup_steps={max(1, train_steps // 10)}."
+            f"steps, or the hparam learning_rate_warmup_steps={max(1, train_steps // 10)}."
         )
 
 

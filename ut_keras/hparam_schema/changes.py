@@ -48,7 +48,8 @@ def check_as_trained(saved: BasicHParams, noted: dict[str, Any] | None, path: st
         current_values = ", ".join(f"{name}={getattr(saved, name)!r}" for name in changed)
         raise HParamError(
             f"{path} must contain the values that the run was trained with: {trained_values}. "
-            f"Received: {current_values}. Use --hparams to change a value."
+            f"Received: {current_values}. Restore the file. For other values, commands have the "
+            "flag --hparams."
         )
     return trained
 
@@ -91,8 +92,8 @@ def check_same_architecture(saved: BasicHParams, current: BasicHParams) -> None:
     ]
     if differences:
         raise HParamError(
-            "The hparams must describe the model of the saved weights (without --hparams_set and "
-            "--hparams, the run's hparams are used; another model requires another output_dir). "
+            "The hparams must describe the model of the saved weights (by default, these are the "
+            "run's own hparams; another model requires another output_dir). "
             f"Received: {'; '.join(differences)}."
         )
 

@@ -141,7 +141,8 @@ class _Worker:
             self.kill()
             raise DataError(
                 "The processes of data generation must not end early. The system kills a process "
-                "when memory runs out; a smaller --num_concurrent_processes needs less memory. "
+                "when memory runs out; fewer processes (--num_concurrent_processes; in Python, "
+                "num_processes) need less memory. "
                 f"Received: exit code {self._process.returncode}."
             ) from error
         if succeeded:
