@@ -63,6 +63,7 @@ class OwnText(text_problems.Text2TextProblem):
     This class must precede the text problem in the list of bases.
     """
 
+    optional_splits = ("test",)
     num_train_shards = 10
     approx_vocab_size = 2**13
     extension = "txt"  # extension of the files

@@ -72,6 +72,8 @@ class Problem:
         name: str. The registered name, which `problems.get` sets.
         splits: tuple of str. The splits that exist: some or all of "train", "dev" and "test".
         num_train_shards: int. Number of files of the train split. Other splits have one file.
+        optional_splits: tuple of str. Splits that exist only if the user has files for them. See
+            `splits_to_generate`.
         eval_metrics: tuple of str. T2T's names of metrics.
         other_results: tuple of str. Names, or patterns such as "error/*", of all results of
             `feature_metrics`, `summarize` and `score_decoded` (with the prefix "decode/"). If a
@@ -97,6 +99,7 @@ class Problem:
 
     name: str = ""
     splits: tuple[str, ...] = ("train", "dev")
+    optional_splits: tuple[str, ...] = ()
     num_train_shards = 10
     eval_metrics: tuple[str, ...] = (
         "accuracy",

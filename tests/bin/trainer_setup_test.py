@@ -11,9 +11,9 @@ from sacrebleu.tokenizers import tokenizer_ja_mecab
 
 import trainer
 from tests.bin import small_run
-from ut_keras import problems
+from ut_keras import hparams, problems
 from ut_keras.bin import command_line, datagen, decoder, exporter, flags, import_t2t, trainer_setup
-from ut_keras.errors import UsageError
+from ut_keras.errors import DataError, UsageError
 from ut_keras.inference import run_json
 
 _ROOT = pathlib.Path(__file__).parents[2]
@@ -108,6 +108,26 @@ def test_train_schedule_requires_no_evaluation_split(tmp_path, monkeypatch):
     assert _check(tmp_path, "--schedule=train").eval_split == "dev"
     with pytest.raises(UsageError, match="must have the split 'dev'. Received: train."):
         _check(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["text2class_tsv", "text2text_tsv", "text2text_tsv_rev"])
+def test_test_split_of_own_files_can_be_evaluated(tmp_path, name):
+    for split, count in {"train": 20, "test": 3}.items():
+        (tmp_path / f"{split}.tsv").write_text("a text\tlabel 1\n" * count)
+    data_dir, problem = str(tmp_path / "data"), problems.get(name)
+    problem.generate_data(data_dir, str(tmp_path))
+    args = command_line.parse(flags.TRAINER, ["--eval_use_test_set"], "", "")
+    split = trainer_setup.eval_split(args, problem)
+    hp = hparams.get("transformer_tiny")
+    assert sum(len(targets) for _, targets in problem.dataset(split, data_dir, hp)) == 3
+
+
+def test_missing_test_split_of_own_files_is_named(tmp_path):
+    (tmp_path / "train.tsv").write_text("a text\tlabel 1\n" * 20)
+    problem = problems.get("text2class_tsv")
+    problem.generate_data(str(tmp_path / "data"), str(tmp_path))
+    with pytest.raises(DataError, match=r"text2class_tsv-test"):
+        problem.dataset("test", str(tmp_path / "data"), hparams.get("transformer_tiny"))
 
 
 def test_missing_dev_split_is_noted(tmp_path, monkeypatch, capsys):

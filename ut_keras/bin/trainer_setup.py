@@ -373,6 +373,9 @@ def eval_split(args: argparse.Namespace, problem: Any) -> str:
     # --schedule=train does not read the evaluation split.
     if wanted in problem.splits or getattr(args, "schedule", "") == "train":
         return wanted
+    # If the data do not have an optional split, an error is raised when they are read.
+    if wanted in problem.optional_splits:
+        return wanted
     if "test" in problem.splits:
         print(f"note: {problem.name} has no split 'dev', so 'test' is used", flush=True)
         return "test"
