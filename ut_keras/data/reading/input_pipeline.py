@@ -17,7 +17,7 @@ import dataclasses
 import functools
 import secrets
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import tensorflow as tf
@@ -133,35 +133,28 @@ def make_batches(
     Raises:
         DataError: if there are no examples, or if training would drop all of them.
     """
-    if training and settings.curriculum_start_length and not callable(seed):
-        raise DataError(
-            "curriculum_start_length must be 0 except in ut-trainer, which measures when to use "
-            f"longer examples. Received: {settings.curriculum_start_length}."
-        )
-    if length := options.fixed_length:
-        settings = dataclasses.replace(
-            settings, max_length=length, min_length=0, use_fixed_batch_size=True
-        )
-    drop_long = training or settings.eval_drop_long_sequences
-    longest = settings.longest if drop_long else _LONGEST_IN_EVALUATION
+    if training:
+        _check_curriculum(settings, seed)
+    settings = _with_fixed_length(settings, options.fixed_length)
+    kept = _kept_lengths(settings, training)
     to_examples = _converter(record_specs, settings, options)
     index = _index(files, to_examples, _lengths_key(record_specs, settings, options), options)
     lengths = _example_lengths(index, settings)
-    scheme = _scheme(settings, drop_long, num_replicas)
-    merged = _merged(scheme, index, lengths, settings, longest) if training else None
+    scheme = _scheme(settings, kept.drops_long, num_replicas)
+    merged = _merged(scheme, index, lengths, settings, kept) if training else None
     if merged:
         scheme = merged.scheme
     order = _order_class(index, options, training)(
         lengths,
         scheme.boundaries,
         scheme.batch_sizes,
-        settings.min_length,
-        longest,
+        kept.shortest,
+        kept.longest,
         shuffle_batches=training and bool(settings.batch_shuffle_size),
     )
     if not len(order):
-        raise _no_examples(len(index), files, settings.min_length, longest, drop_long)
-    if note := _left_out_note(lengths, settings, longest, training):
+        raise _no_examples(len(index), files, kept)
+    if note := _left_out_note(lengths, settings, kept, training):
         print(f"note: {note}", flush=True)
     to_batch = _parser(
         index,
@@ -170,8 +163,38 @@ def make_batches(
         lengths_vary=options.lengths_vary and not settings.static_shapes,
     )
     fill_to = scheme.batch_sizes if training and settings.static_shapes else None
-    seeds = _seed_of(seed, training)
-    return indexed_batches.IndexedBatches(index, order, seeds, fill_to, to_batch, merged)
+    return indexed_batches.IndexedBatches(
+        index, order, _seed_of(seed, training), fill_to, to_batch, merged
+    )
+
+
+def _check_curriculum(settings, seed):
+    if settings.curriculum_start_length and not callable(seed):
+        raise DataError(
+            "curriculum_start_length must be 0 except in ut-trainer, which measures when to use "
+            f"longer examples. Received: {settings.curriculum_start_length}."
+        )
+
+
+def _with_fixed_length(settings, length):
+    """Return the settings for examples that all have `length`. None means any length."""
+    if not length:
+        return settings
+    return dataclasses.replace(settings, max_length=length, min_length=0, use_fixed_batch_size=True)
+
+
+class _KeptLengths(NamedTuple):
+    """The lengths of the examples that are not skipped."""
+
+    shortest: int
+    longest: int
+    drops_long: bool  # whether `longest` comes from the hparams
+
+
+def _kept_lengths(settings, training):
+    drops_long = training or settings.eval_drop_long_sequences
+    longest = settings.longest if drops_long else _LONGEST_IN_EVALUATION
+    return _KeptLengths(settings.min_length, longest, drops_long)
 
 
 def _converter(record_specs, settings, options):
@@ -198,14 +221,14 @@ def _index(files, to_examples, key, options):
     return index
 
 
-def _merged(scheme, index, lengths, settings, longest):
+def _merged(scheme, index, lengths, settings, kept):
     """Return the merged buckets of training, or None if no buckets are merged."""
     if not (settings.static_shapes and settings.most_shapes and len(lengths)):
         return None
-    kept = (lengths >= settings.min_length) & (lengths <= longest)
-    if not kept.any():
+    used = (lengths >= kept.shortest) & (lengths <= kept.longest)
+    if not used.any():
         return None
-    return batching.merged(scheme, lengths[kept], index.lengths[kept], settings.most_shapes)
+    return batching.merged(scheme, lengths[used], index.lengths[used], settings.most_shapes)
 
 
 def _order_class(index, options, training):
@@ -358,25 +381,33 @@ def _scheme_of_replica(settings, drop_long):
     return scheme
 
 
-def _left_out_note(lengths, settings, longest, training):
+def _left_out_note(lengths, settings, kept, training):
     """Return a note on the examples that are too long or too short, or "" if there are none."""
     name = "max_length" if settings.max_length else "batch_size"
     counts = {
-        f"{name}={longest}": np.count_nonzero(lengths > longest),
-        f"min_length={settings.min_length}": np.count_nonzero(lengths < settings.min_length),
+        f"{name}={kept.longest}": np.count_nonzero(lengths > kept.longest),
+        f"min_length={kept.shortest}": np.count_nonzero(lengths < kept.shortest),
     }
     examples = f"{len(lengths):,} {'training' if training else 'evaluation'} examples"
     parts = [f"{limit} skips {n:,} of {examples}" for limit, n in counts.items() if n]
     return "; ".join(parts)
 
 
-def _no_examples(count, files, shortest, longest, drop_long):
+def _no_examples(count, files, kept):
+    """Return the error that no example of the files is used.
+
+    Args:
+        count: int. The number of records in the files.
+        files: list of str.
+        kept: `_KeptLengths`.
+    """
     if not count:
         return DataError(
             f"Expected examples in {counted(len(files), 'file')}. Received: none, in {files[0]}."
         )
-    limit = f"longer than max_length={longest}" if drop_long else "of the wrong length"
+    limit = f"longer than max_length={kept.longest}" if kept.drops_long else "of the wrong length"
     return DataError(
-        f"Expected examples of lengths {shortest} to {longest}. Received: all {count} examples "
-        f"were {limit} (or shorter than min_length={shortest}), in {files[0]} and the like."
+        f"Expected examples of lengths {kept.shortest} to {kept.longest}. Received: all {count} "
+        f"examples were {limit} (or shorter than min_length={kept.shortest}), in {files[0]} and "
+        "the like."
     )
