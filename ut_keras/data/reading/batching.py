@@ -129,26 +129,9 @@ def merged(
     counts = np.bincount(numbers)
     longest = np.zeros((len(buckets), lengths.shape[1]), np.int64)
     np.maximum.at(longest, numbers, lengths)
-    # cost[i, j]: the number of ids, with padding, if the buckets i to j are merged.
-    cost = np.full((len(buckets), len(buckets)), np.inf)
-    for first in range(len(buckets)):
-        widths = np.maximum.accumulate(longest[first:], axis=0).sum(axis=1)
-        cost[first, first:] = widths * np.cumsum(counts[first:])
-    # best[j]: the least cost of the buckets 0 to j in k merged buckets.
-    best, starts = cost[0], [np.zeros(len(buckets), int)]
-    totals = [best[-1]]
-    for _ in range(1, min(most_shapes, len(buckets))):
-        through = best[:-1, np.newaxis] + cost[1:]  # [i, j]: the last merged bucket starts at i + 1
-        starts.append(np.append(0, 1 + through.argmin(axis=0)[1:]))
-        best = np.append(np.inf, through.min(axis=0)[1:])
-        totals.append(best[-1])
-    k = next(k for k, total in enumerate(totals) if total <= totals[-1] * (1 + _LEAST_GAIN))
-    ends, end = [], len(buckets) - 1
-    for start_of in reversed(starts[: k + 1]):
-        ends.append(end)
-        end = start_of[end] - 1
-    ends.reverse()
-    firsts = [0, *(e + 1 for e in ends[:-1])]
+    num_ids = _num_ids_of_merged(longest, counts)
+    ends, total = _least_padding(num_ids, most_shapes)
+    firsts = [0, *(end + 1 for end in ends[:-1])]
     of_groups = [longest[a : b + 1].max(axis=0) for a, b in zip(firsts, ends, strict=True)]
     used = float(lengths.sum())
     return MergedBuckets(
@@ -158,7 +141,54 @@ def merged(
         ),
         np.array([*of_groups, of_groups[-1]], np.int32),
         len(ends),
-        1 - used / totals[k],
+        1 - used / total,
         len(buckets),
-        1 - used / float(cost.diagonal().sum()),
+        1 - used / float(num_ids.diagonal().sum()),
     )
+
+
+def _num_ids_of_merged(longest, counts):
+    """Return the number of ids, with padding, for each way to merge neighboring buckets.
+
+    Args:
+        longest: int array [buckets, features], the greatest length of each feature in a bucket.
+        counts: int array [buckets], the number of examples in each bucket.
+
+    Returns:
+        float array [buckets, buckets]. Element [i, j] is the number of ids in the bucket that
+        results if the buckets i to j are merged. It is infinite if j < i.
+    """
+    num_ids = np.full((len(counts), len(counts)), np.inf)
+    for first in range(len(counts)):
+        widths = np.maximum.accumulate(longest[first:], axis=0).sum(axis=1)
+        num_ids[first, first:] = widths * np.cumsum(counts[first:])
+    return num_ids
+
+
+def _least_padding(num_ids, most_merged):
+    """Find the merged buckets with the least padding, by dynamic programming.
+
+    Args:
+        num_ids: the return value of `_num_ids_of_merged`.
+        most_merged: int. The greatest number of merged buckets.
+
+    Returns:
+        (list of int, the last bucket of each merged bucket; the number of ids of all buckets).
+    """
+    num_buckets = len(num_ids)
+    # In round k, best[j] is the least number of ids of the buckets 0 to j in k + 1 merged buckets.
+    # starts[k][j] is the first bucket of the last one of these merged buckets.
+    best, starts = num_ids[0], [np.zeros(num_buckets, int)]
+    totals = [best[-1]]
+    for _ in range(1, min(most_merged, num_buckets)):
+        # sums[i, j]: the number of ids if the last merged bucket has the buckets i + 1 to j.
+        sums = best[:-1, np.newaxis] + num_ids[1:]
+        starts.append(np.append(0, 1 + sums.argmin(axis=0)[1:]))
+        best = np.append(np.inf, sums.min(axis=0)[1:])
+        totals.append(best[-1])
+    k = next(k for k, total in enumerate(totals) if total <= totals[-1] * (1 + _LEAST_GAIN))
+    ends, end = [], num_buckets - 1
+    for start_of in reversed(starts[: k + 1]):
+        ends.append(end)
+        end = start_of[end] - 1
+    return ends[::-1], totals[k]
