@@ -27,6 +27,11 @@ from ut_keras.files import file_error, whole_file
 
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})$")
 _SPLITS = ("train", "dev", "test")
+# What to do about missing files.
+_ADVICE = (
+    "Generate the data (--generate_data; in Python, problem.generate_data), or pass the folder "
+    "that contains the data (--data_dir; in Python, data_dir)"
+)
 _EDGE = 1 << 16  # bytes that are read at each end of a file
 _HEADER = 12  # number of bytes before a record: the record's size and the checksum of the size
 _MASK_DELTA = np.uint32(0xA282EAD8)  # the constant in TensorFlow's lib/hash/crc32c.h
@@ -68,36 +73,14 @@ def find(data_dir: str, filename: str, split: str) -> list[str]:
     """
     if split not in _SPLITS:
         raise DataError(f"split must be one of {', '.join(_SPLITS)}. Received: split={split!r}.")
-    pattern = f"{filename}-{split}-?????-of-?????"
-    advice = (
-        "Generate the data (--generate_data; in Python, problem.generate_data), or pass the folder "
-        "that contains the data (--data_dir; in Python, data_dir)"
-    )
-    if not data_dir or not os.path.isdir(data_dir):
-        raise DataError(
-            f"data_dir must be a folder with the files {pattern}. Received: data_dir={data_dir!r}, "
-            f"which is not a folder. {advice}."
-        )
-    sets = _shards_by_count(data_dir, filename, split)
-    if not sets:
-        raise DataError(
-            f"data_dir must contain files {pattern}. Received: data_dir={data_dir!r}, which has "
-            f"none. {advice}."
-        )
-    if len(sets) > 1:
-        counts = " and ".join(f"of-{count:05d}" for count in sorted(sets))
-        raise DataError(
-            f"data_dir must contain one set of files {pattern}. "
-            f"Received: {counts} in {data_dir!r}. Remove the files that are not needed."
-        )
-    ((count, present),) = sets.items()
+    count, present = _only_set_of_shards(data_dir, filename, split)
     paths = shard_paths(data_dir, filename, split, count)
     missing = [path for shard, path in enumerate(paths) if shard not in present]
     if missing:
         raise DataError(
             f"data_dir must contain all {count} files {filename}-{split}-*-of-{count:05d}. "
             f"Received: {len(present)} in {data_dir!r}; missing: {os.path.basename(missing[0])}"
-            f"{' and others' if len(missing) > 1 else ''}. {advice}."
+            f"{' and others' if len(missing) > 1 else ''}. {_ADVICE}."
         )
     if max(present) >= count:
         raise DataError(
@@ -110,6 +93,44 @@ def find(data_dir: str, filename: str, split: str) -> list[str]:
         with open(path, "rb"):  # unlike TensorFlow, `open` names an unreadable file in its error
             pass
     return paths
+
+
+def _only_set_of_shards(data_dir, filename, split):
+    """Return (number of shards in the file names, set of the shards that exist).
+
+    Raises:
+        DataError: if the folder is missing, or if it has no shards or several sets of shards.
+    """
+    pattern = f"{filename}-{split}-?????-of-?????"
+    if not data_dir or not os.path.isdir(data_dir):
+        raise DataError(
+            f"data_dir must be a folder with the files {pattern}. Received: data_dir={data_dir!r}, "
+            f"which is not a folder. {_ADVICE}."
+        )
+    sets = _shards_by_count(data_dir, filename, split)
+    if not sets:
+        raise DataError(
+            f"data_dir must contain files {pattern}. Received: data_dir={data_dir!r}, which has "
+            f"none. {_ADVICE}."
+        )
+    if len(sets) > 1:
+        counts = " and ".join(f"of-{count:05d}" for count in sorted(sets))
+        raise DataError(
+            f"data_dir must contain one set of files {pattern}. "
+            f"Received: {counts} in {data_dir!r}. Remove the files that are not needed."
+        )
+    ((count, present),) = sets.items()
+    return count, present
+
+
+def _shards_by_count(data_dir, filename, split):
+    """Return {number of shards in the file names: set of the shards that exist}."""
+    sets: dict[int, set[int]] = {}
+    for name in os.listdir(data_dir):
+        match = _SHARD.search(name)
+        if match and name[: match.start()] == f"{filename}-{split}":
+            sets.setdefault(int(match[2]), set()).add(int(match[1]))
+    return sets
 
 
 def is_complete(data_dir: str, filename: str, split: str) -> bool:
@@ -293,13 +314,3 @@ def fingerprint(files: Sequence[str]) -> str:
         total += size
     count = f"{len(files)} file{'' if len(files) == 1 else 's'}"
     return f"{count}, {total:,} bytes, sha256 {digest.hexdigest()[:16]}"
-
-
-def _shards_by_count(data_dir, filename, split):
-    """Return {number of shards in the file names: set of the shards that exist}."""
-    sets: dict[int, set[int]] = {}
-    for name in os.listdir(data_dir):
-        match = _SHARD.search(name)
-        if match and name[: match.start()] == f"{filename}-{split}":
-            sets.setdefault(int(match[2]), set()).add(int(match[1]))
-    return sets
