@@ -71,20 +71,34 @@ def report(
                 size = len(occurrences[name])
                 occurrences[name] += np.bincount(ids, minlength=size)[:size]
     lines.append(f"{counted(num_records, 'record')} in {counted(len(files), 'file')}")
-    of_all = np.concatenate(lengths) if lengths else np.zeros([0, 0], int)
+    all_lengths = np.concatenate(lengths) if lengths else np.zeros([0, 0], int)
+    lines += _length_lines(names, all_lengths, occurrences)
+    num_long = int((all_lengths.max(axis=1, initial=0) > max_length).sum())
+    share = f" ({num_long / num_records:.2%})".replace("%", " %") if num_long else ""
+    action = "training skips them" if training else "evaluation keeps them"
+    lines.append(f"{num_long:,} records{share} are longer than max_length={max_length}: {action}")
+    return "\n".join(lines)
+
+
+def _length_lines(names, lengths, occurrences):
+    """Return one line for each feature, with its lengths and its share of the vocabulary.
+
+    Args:
+        names: list of str, the names of the features.
+        lengths: int array [n, features].
+        occurrences: dict from the name of a feature to an int array, the number of occurrences of
+            each id.
+    """
+    lines = []
     width = max(map(len, names), default=0)
-    for name, values in zip(names, of_all.T, strict=True):
+    for name, values in zip(names, lengths.T, strict=True):
         line = f"{name:{width}}  {values.min():,} to {values.max():,} ids"
         line += f", {values.mean():.1f} on average"
         if name in occurrences:
             counts = occurrences[name]
             line += f"; {(counts > 0).sum():,} of the vocabulary's {len(counts):,} ids occur"
         lines.append(line)
-    num_long = int((of_all.max(axis=1, initial=0) > max_length).sum())
-    share = f" ({num_long / num_records:.2%})".replace("%", " %") if num_long else ""
-    action = "training skips them" if training else "evaluation keeps them"
-    lines.append(f"{num_long:,} records{share} are longer than max_length={max_length}: {action}")
-    return "\n".join(lines)
+    return lines
 
 
 @tf.autograph.experimental.do_not_convert
