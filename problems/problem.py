@@ -436,7 +436,7 @@ class Problem:
             DataError: if data are missing or no example remains.
         """
         return _batches(
-            self, split, data_dir, hparams, num_replicas, seed, static_shapes
+            self, split, data_dir, hparams, num_replicas, seed, static_shapes=static_shapes
         ).one_pass()
 
     def training_batches(
@@ -474,8 +474,8 @@ class Problem:
             hparams,
             num_replicas,
             seed_of_epoch,
-            static_shapes,
-            most_shapes,
+            static_shapes=static_shapes,
+            most_shapes=most_shapes,
         )
 
     @property
@@ -553,10 +553,12 @@ class Problem:
         return ""
 
 
-def _batches(problem, split, data_dir, hparams, num_replicas, seed, static_shapes, most_shapes=0):
+def _batches(problem, split, data_dir, hparams, num_replicas, seed, **other_settings):
     """Return the `IndexedBatches` of a split.
 
-    `seed` is None, an int, or a function from the number of an epoch to an int.
+    Args:
+        seed: None, an int, or a function from the number of an epoch to an int.
+        other_settings: the fields of `InputSettings` that are not hparams.
     """
     # These calls can raise errors. The import of TensorFlow takes seconds, so it comes later.
     reader = problem.with_hparams(hparams, split)
@@ -571,12 +573,7 @@ def _batches(problem, split, data_dir, hparams, num_replicas, seed, static_shape
     return input_pipeline.make_batches(
         files,
         specs,
-        dataclasses.replace(
-            settings,
-            max_length=max_length,
-            static_shapes=static_shapes,
-            most_shapes=most_shapes,
-        ),
+        dataclasses.replace(settings, max_length=max_length, **other_settings),
         training=split == "train",
         num_replicas=num_replicas,
         seed=seed,
