@@ -149,14 +149,14 @@ def _write_split(problem, request, split, shards, is_first):
                 problem, samples, encoders, request.max_cases
             )
         encode = sample_encoding.SampleEncoder(problem, data_dir)
+    title = f"{split.filename} {split.name}, reading"
     return generation.write(
         split,
-        samples,
+        generation.Samples(samples, title, request.max_cases),
         encode,
         shards,
         request.num_processes,
         problem.left_out,
-        request.max_cases,
         _described(problem, split.name, data_dir, tmp_dir),
     )
 

@@ -34,7 +34,9 @@ def _fail_at(number, error, samples):
 
 def _write(split, shards=None, samples=SAMPLES, **options):
     wanted = generation_plan.missing_shards(split, shards)
-    return generation.write(split, iter(samples), options.pop("encode", encode), wanted, **options)
+    title = f"{split.filename} {split.name}, reading"
+    read = generation.Samples(iter(samples), title, options.pop("max_cases", None))
+    return generation.write(split, read, options.pop("encode", encode), wanted, **options)
 
 
 def _content(folder):

@@ -37,19 +37,18 @@ _REPORT_EVERY = 1000  # number of samples between two updates of the progress li
 
 def write(
     split: generation_plan.Split,
-    samples: Iterable[Any],
+    samples: "Samples",
     encode: Callable[..., Any],
     shards: Sequence[int],
     num_processes: int | None = None,
     skipped: Any = (),
-    max_cases: int | None = None,
     described: Mapping[str, Any] | None = None,
 ) -> int:
     """Write the files of some shards.
 
     Args:
         split: `generation_plan.Split`.
-        samples: iterable of all samples of the split. Each sample must be picklable.
+        samples: `Samples`, all samples of the split. Each sample must be picklable.
         encode: function from an iterable of samples to an iterable of records for
             `tfrecords.write`. This function is called once per file.
         shards: list of int, the shards to write, from `generation_plan.plan`.
@@ -57,7 +56,6 @@ def write(
             this process encodes them itself.
         skipped: dict from a reason to the number of samples that were skipped for this reason. The
             function reads the dict after the last sample.
-        max_cases: int. The maximum number of samples to read. None means all samples.
         described: dict of further values for the JSON file of the split, such as "side_files".
             Optional.
 
@@ -70,46 +68,19 @@ def write(
             - A sample cannot be pickled, or a feature is empty.
             - Existing files were made from other samples.
     """
-    paths = [split.paths[shard] for shard in shards]
-    _remove(paths)
-    title = f"{split.filename} {split.name}"
+    _remove([split.paths[shard] for shard in shards])
     bucket_path = os.path.join(split.data_dir, f"{split.filename}-{split.name}")
     with whole_file.temporary_folder(bucket_path) as folder:
-        samples = Samples(samples, f"{title}, reading", max_cases)
         buckets = _distribute(split, samples, shards, f"{folder}/buckets")
         origin = {**samples.identity, "left_out": dict(skipped), **(described or {})}
-        if samples.count == max_cases:
-            origin["max_cases"] = max_cases
+        if samples.count == samples.max_samples:
+            origin["max_cases"] = samples.max_samples
         generation_plan.write_origin(split, origin)
-        seeds = [f"{split.seed} {shard}" if split.is_shuffled else None for shard in shards]
         if not any(bucket.path for bucket in buckets):
             num_processes = 1
         elif num_processes is None:
             num_processes = process.num_processors()
-        total = sum(bucket.count for bucket in buckets)
-        with live_line.ProgressLine(f"{title}, writing", total) as line:
-            try:
-                counts = process_pool.run(
-                    functools.partial(_write_shard, encode),
-                    list(zip(buckets, paths, seeds, strict=True)),
-                    num_processes,
-                    done=lambda job: line.add(job[0].count),
-                )
-                if not sum(counts):
-                    raise DataError(f"{title} must have at least one record. Received: none.")
-                generation_plan.add_counts(split, dict(zip(shards, counts, strict=True)))
-            except DataError:
-                # After the user has corrected the data, the next run makes all these files again.
-                _remove(paths)
-                for path in paths:  # killed processes may have left temporary files
-                    whole_file.remove_leftovers(path)
-                raise
-            finally:
-                # If this process makes all files, no other machine makes files.
-                is_all = len(shards) == split.num_shards
-                if is_all and not any(map(os.path.exists, split.paths)):
-                    generation_plan.remove_origin(split)
-    return sum(counts)
+        return _write_shards(split, shards, buckets, encode, num_processes)
 
 
 class Samples:
@@ -121,6 +92,7 @@ class Samples:
         max_samples: int. The maximum number of samples to read. None means all samples.
 
     Attributes:
+        max_samples: int or None, the same as the argument.
         count: int. The number of samples so far.
         size, checksum: int. The number of bytes and the CRC-32 of the `records` so far.
 
@@ -132,6 +104,7 @@ class Samples:
         contract.validated(samples, contract.SAMPLES, f"{title}: the samples")
         self._samples = itertools.islice(samples, max_samples)
         self._title = title
+        self.max_samples = max_samples
         self.count = self.size = self.checksum = 0
 
     def __iter__(self) -> Iterator[Any]:
@@ -193,6 +166,43 @@ def _distribute(split, samples, shards, folder):
             f"{split.filename} {split.name} must have at least one sample. Received: none."
         )
     return buckets.close()
+
+
+def _write_shards(split, shards, buckets, encode, num_processes):
+    """Write the samples of each bucket to the file of its shard.
+
+    If there is a `DataError`, none of these files is left.
+
+    Returns:
+        The number of records written.
+    """
+    paths = [split.paths[shard] for shard in shards]
+    seeds = [f"{split.seed} {shard}" if split.is_shuffled else None for shard in shards]
+    title = f"{split.filename} {split.name}"
+    total = sum(bucket.count for bucket in buckets)
+    with live_line.ProgressLine(f"{title}, writing", total) as line:
+        try:
+            counts = process_pool.run(
+                functools.partial(_write_shard, encode),
+                list(zip(buckets, paths, seeds, strict=True)),
+                num_processes,
+                done=lambda job: line.add(job[0].count),
+            )
+            if not sum(counts):
+                raise DataError(f"{title} must have at least one record. Received: none.")
+            generation_plan.add_counts(split, dict(zip(shards, counts, strict=True)))
+        except DataError:
+            # After the user has corrected the data, the next run makes all these files again.
+            _remove(paths)
+            for path in paths:  # killed processes may have left temporary files
+                whole_file.remove_leftovers(path)
+            raise
+        finally:
+            # If this process makes all files, no other machine makes files.
+            is_all = len(shards) == split.num_shards
+            if is_all and not any(map(os.path.exists, split.paths)):
+                generation_plan.remove_origin(split)
+    return sum(counts)
 
 
 def _write_shard(encode, job):
