@@ -164,17 +164,19 @@ def _check_data(setup, compilation, make_epoch, make_eval_dataset):
 
 
 def _check_features(setup):
+    """Compare the features of the data with the features for which the weights were trained."""
     args = setup.args
     resumes = checkpoint_files.exists(args.output_dir)
-    if resumes or (setup.trains and args.warm_start_from):
-        features = feature_record.from_problem(setup.problem, args.data_dir)
-        if resumes:
-            feature_record.check_same_features(args.output_dir, features)
-        else:
-            path = os.path.expanduser(args.warm_start_from)
-            folder = path if os.path.isdir(path) else os.path.dirname(path)
-            _note_other_features(folder, features)
-            _note_other_hparams(folder, setup.hp)
+    if not resumes and not (setup.trains and args.warm_start_from):
+        return
+    features = feature_record.from_problem(setup.problem, args.data_dir)
+    if resumes:
+        feature_record.check_same_features(args.output_dir, features)
+        return
+    path = os.path.expanduser(args.warm_start_from)
+    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    _note_other_features(folder, features)
+    _note_other_hparams(folder, setup.hp)
 
 
 def _note_other_hparams(folder, hp):
@@ -209,9 +211,9 @@ def _note_other_features(folder, features):
 
 
 def _trainer(setup, strategy, compilation):
+    """Build the model, the optimizer and the `Trainer`."""
     from ut_keras import optimizers
-    from ut_keras.inference import free_decoding
-    from ut_keras.training import evaluation, train_settings
+    from ut_keras.training import evaluation
     from ut_keras.training import trainer as trainer_lib
 
     args, problem, data_dir = setup.args, setup.problem, setup.args.data_dir
@@ -219,49 +221,68 @@ def _trainer(setup, strategy, compilation):
         model = models.get(args.model, setup.hp, problem, data_dir)
         decode_hparams.check_depth(setup.decode, model)
         optimizer = optimizers.get(setup.hp, args.train_steps) if setup.trains else None
-    encoders, specs = problem.feature_encoders(data_dir), problem.feature_specs(data_dir)
+    num_replicas = strategy.num_replicas_in_sync
+    evaluator = evaluation.Evaluator(
+        model,
+        strategy,
+        metric_functions(problem),
+        problem.feature_metrics(data_dir),
+        problem.summarize,
+    )
     return trainer_lib.Trainer(
         model,
         optimizer,
         strategy,
         args.output_dir,
-        train_settings.TrainSettings(
-            train_steps=args.train_steps,
-            eval_steps=args.eval_steps,
-            eval_every_steps=args.local_eval_frequency,
-            eval_throttle_seconds=args.eval_throttle_seconds,
-            save_every_seconds=args.save_checkpoints_secs,
-            keep_checkpoints=args.keep_checkpoint_max,
-            log_every_steps=args.log_step_count_steps,
-            jit_compile=compilation.jit_compile,
-            jit_fallback=compilation.jit_fallback,
-            static_shapes=compilation.static_shapes,
-            eval_split=setup.eval_split,
-            early_stopping=setup.early_stopping,
-            moving_average_decay=args.moving_average_decay,
-            warm_start_from=args.warm_start_from,
-            curriculum=_curriculum(setup.hp),
-            profile_steps=setup.profile_steps,
-        ),
-        evaluation.Evaluator(
-            model,
-            strategy,
-            metric_functions(problem),
-            problem.feature_metrics(data_dir),
-            problem.summarize,
-        ),
-        free_decoding.FreeDecoder(
-            model,
-            setup.decode,
-            to_text=lambda name, ids: text_encoder_base.to_text(
-                encoders[name], ids, specs[name].modality == "class_label"
-            ),
-            score=problem.score_decoded,
-            jit_compile=xla_choice.of_search(args, strategy.num_replicas_in_sync),
-        ),
+        _train_settings(setup, compilation),
+        evaluator,
+        _free_decoder(setup, model, num_replicas),
         problem_name=problem.name,
-        write_records=functools.partial(_write_records, setup, strategy.num_replicas_in_sync),
+        write_records=functools.partial(_write_records, setup, num_replicas),
         make_decode_dataset=_make_decode_dataset(setup),
+    )
+
+
+def _train_settings(setup, compilation):
+    from ut_keras.training import train_settings
+
+    args = setup.args
+    return train_settings.TrainSettings(
+        train_steps=args.train_steps,
+        eval_steps=args.eval_steps,
+        eval_every_steps=args.local_eval_frequency,
+        eval_throttle_seconds=args.eval_throttle_seconds,
+        save_every_seconds=args.save_checkpoints_secs,
+        keep_checkpoints=args.keep_checkpoint_max,
+        log_every_steps=args.log_step_count_steps,
+        jit_compile=compilation.jit_compile,
+        jit_fallback=compilation.jit_fallback,
+        static_shapes=compilation.static_shapes,
+        eval_split=setup.eval_split,
+        early_stopping=setup.early_stopping,
+        moving_average_decay=args.moving_average_decay,
+        warm_start_from=args.warm_start_from,
+        curriculum=_curriculum(setup.hp),
+        profile_steps=setup.profile_steps,
+    )
+
+
+def _free_decoder(setup, model, num_replicas):
+    from ut_keras.inference import free_decoding
+
+    problem, data_dir = setup.problem, setup.args.data_dir
+    encoders, specs = problem.feature_encoders(data_dir), problem.feature_specs(data_dir)
+
+    def to_text(name, ids):
+        is_class = specs[name].modality == "class_label"
+        return text_encoder_base.to_text(encoders[name], ids, is_class)
+
+    return free_decoding.FreeDecoder(
+        model,
+        setup.decode,
+        to_text=to_text,
+        score=problem.score_decoded,
+        jit_compile=xla_choice.of_search(setup.args, num_replicas),
     )
 
 
@@ -319,6 +340,7 @@ def metric_functions(problem: Any) -> dict[str, Any]:
 
 
 def _write_records(setup, num_replicas):
+    """Write the files that describe the run, and print the conditions that changed."""
     conditions = training_conditions.describe(setup, num_replicas)
     before = run_json.read(setup.args.output_dir)
     if checkpoint_files.exists(setup.args.output_dir):
