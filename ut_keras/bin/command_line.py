@@ -87,23 +87,25 @@ def parse(
     elif others is not None:
         others += unknown
     for flag in table:
-        value = getattr(values, flag.name.replace("-", "_"))
-        if flag.unsupported and value != flag.default:
-            raise UsageError(
-                f"--{flag.name} is not supported: {flag.unsupported}. Received: {value!r}."
-            )
-        if value and flag.choices and value not in flag.choices:
-            raise UsageError(
-                f"--{flag.name} must be one of {', '.join(flag.choices)}. "
-                f"Received: {value!r}.{_nearest_choice(value, flag)}"
-            )
-        if flag.value_type in (int, float) and value is not None:
-            expected = limits.unmet_limit(value, flag.least, flag.most)
-            if expected:
-                raise UsageError(f"--{flag.name} must be {expected}. Received: {value}.")
+        _check_value(flag, getattr(values, flag.name.replace("-", "_")))
     if hparams:
         values.hparams = ",".join(filter(None, [values.hparams, *hparams]))
     return values
+
+
+def _check_value(flag, value):
+    if flag.unsupported and value != flag.default:
+        raise UsageError(
+            f"--{flag.name} is not supported: {flag.unsupported}. Received: {value!r}."
+        )
+    if value and flag.choices and value not in flag.choices:
+        choices = ", ".join(flag.choices)
+        nearest = _nearest_choice(value, flag)
+        raise UsageError(f"--{flag.name} must be one of {choices}. Received: {value!r}.{nearest}")
+    if flag.value_type in (int, float) and value is not None:
+        expected = limits.unmet_limit(value, flag.least, flag.most)
+        if expected:
+            raise UsageError(f"--{flag.name} must be {expected}. Received: {value}.")
 
 
 def path(text: str) -> str:
