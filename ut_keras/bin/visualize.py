@@ -23,6 +23,19 @@ from ut_keras.process import extras
 def main(args: command.Args) -> None:
     """Run ut-visualize with parsed flags."""
     run = decoder_setup.check_run(args)
+    _check_flags(args, run)
+    from ut_keras.visualize import figures
+
+    directory = args.visualize_dir
+    figures.check_only_own_files(directory)
+    command.load_tensorflow(run.run_dir)
+    seen = _observe(args, run)
+    print(f"Output: {seen.outputs}")
+    print(f"Wrote {', '.join(figures.save_all(seen, directory))}", flush=True)
+
+
+def _check_flags(args, run):
+    """Check the flags and the installation as far as possible without TensorFlow."""
     if not args.input.strip():
         raise UsageError("--input is required: the input of the model.")
     encoder = run.encoders["targets" if run.is_language_model else "inputs"]
@@ -42,10 +55,10 @@ def main(args: command.Args) -> None:
         raise UsageError(
             f"ut-visualize requires matplotlib. Received: none. {extras.install_hint('plot')}"
         )
-    from ut_keras.visualize import figures
 
-    figures.check_only_own_files(directory)
-    command.load_tensorflow(run.run_dir)
+
+def _observe(args, run):
+    """Load the model and return its `Observation` for the input of the flags."""
     from ut_keras.inference import saved_run
 
     model, checkpoint = run.load_model()
@@ -65,8 +78,7 @@ def main(args: command.Args) -> None:
             "--steps requires a recurrence in depth that records its steps. "
             f"Received: {run.model_name}, which records none."
         )
-    print(f"Output: {seen.outputs}")
-    print(f"Wrote {', '.join(figures.save_all(seen, directory))}", flush=True)
+    return seen
 
 
 if __name__ == "__main__":
