@@ -52,38 +52,12 @@ def _decode_file(setup):
         references = bleu.read_pair(reference, setup.source)[0]
         _print_segment_note(references, reference)
     command.load_tensorflow(setup.run_dir, setup.args)
-    task = setup.values["multiproblem_task_id"]
-    if task >= 0:
-        ids = line_encoding.sources(setup.source, lines, setup.encoders["targets"])
-    else:
-        ids = _encoded(setup, setup.source, lines)
-    _print_unknown_words(setup, lines)
-    if task >= 0:
-        of_task = setup.problem.task_of(task, setup.specs["targets"].vocab_size)
-        _print_missing_prefix(setup, {"inputs": lines}, of_task)
-    else:
-        _print_missing_prefix(setup, {_source_name(setup): lines})
-    _print_line_note(setup, lines)
-    longest, most = setup.hp.max_length or setup.hp.batch_size, setup.values["max_input_size"]
-    for note in line_encoding.notes(ids, longest, most):
-        print(f"note: {setup.source}: {note}", flush=True)
-    rows = line_encoding.truncate(ids, most)
-    if task >= 0:
-        rows = [[*row[:-1], task] if row else row for row in rows]
-    results = decode_job.decode(setup, rows)
-    written = ["\t".join(beams) for beams in results]
-    _write(setup.target, written)
+    results = decode_job.decode(setup, _rows_of_file(setup, lines))
+    _write(setup.target, ["\t".join(beams) for beams in results])
     _finish(setup, [setup.target])
     if references is not None:
         best = [decode_job.best_text(beams, setup.values) for beams in results]
-        language = decoder_setup.target_language(setup.problem, setup.specs, task)
-        of_references, of_best = (
-            list(map(setup.problem.text_for_bleu, side)) for side in (references, best)
-        )
-        print(f"sacreBLEU: {bleu.sacrebleu_line(of_references, of_best, True, language)}")
-        print(f"T2T: {bleu.t2t_line(references, best, True)}")
-        if note := bleu.tokenizer_note(references, language):
-            print(f"{note}; use ut-bleu --language_pair to choose another.")
+        _print_bleu(setup, references, best)
 
 
 def _score_file(setup):
@@ -211,6 +185,41 @@ def _encoded(setup, path, lines, first=1):
     if setup.is_language_model:
         return line_encoding.prompts(path, lines, setup.encoders["targets"], first)
     return line_encoding.sources(path, lines, setup.encoders["inputs"], first)
+
+
+def _rows_of_file(setup, lines):
+    """Return the ids of the lines of a file, and print notes on unusual lines."""
+    task = setup.values["multiproblem_task_id"]
+    # A MultiProblem is a language model. The lines are the inputs of one of its tasks. In the ids
+    # that it continues, the id of the task replaces EOS after the inputs.
+    if task >= 0:
+        ids = line_encoding.sources(setup.source, lines, setup.encoders["targets"])
+        problem = setup.problem.task_of(task, setup.specs["targets"].vocab_size)
+        name = "inputs"
+    else:
+        ids = _encoded(setup, setup.source, lines)
+        problem, name = setup.problem, _source_name(setup)
+    _print_unknown_words(setup, lines)
+    _print_missing_prefix(setup, {name: lines}, problem)
+    _print_line_note(setup, lines)
+    longest, most = setup.hp.max_length or setup.hp.batch_size, setup.values["max_input_size"]
+    for note in line_encoding.notes(ids, longest, most):
+        print(f"note: {setup.source}: {note}", flush=True)
+    rows = line_encoding.truncate(ids, most)
+    if task >= 0:
+        rows = [[*row[:-1], task] if row else row for row in rows]
+    return rows
+
+
+def _print_bleu(setup, references, outputs):
+    """Print the BLEU of sacreBLEU and of T2T."""
+    task = setup.values["multiproblem_task_id"]
+    language = decoder_setup.target_language(setup.problem, setup.specs, task)
+    compared = [list(map(setup.problem.text_for_bleu, texts)) for texts in (references, outputs)]
+    print(f"sacreBLEU: {bleu.sacrebleu_line(*compared, True, language)}")
+    print(f"T2T: {bleu.t2t_line(references, outputs, True)}")
+    if note := bleu.tokenizer_note(references, language):
+        print(f"{note}; use ut-bleu --language_pair to choose another.")
 
 
 def _print_unknown_words(setup, lines):
