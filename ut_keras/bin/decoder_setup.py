@@ -74,9 +74,6 @@ def check(args: argparse.Namespace) -> Setup:
     values = decode_hparams.parse(args.decode_hparams, decode_hparams.DECODER)
     if args.random_seed is not None and values["sampling_temp"] and values["seed"] < 0:
         values["seed"] = args.random_seed
-    # `_check_fits` sets beam_size to 1 for a classifier. As in T2T, the name of its output file
-    # nevertheless contains the number of beams in --decode_hparams.
-    named = dict(values)
     _check_fits(mode, run.problem, run.specs, values)
     check_xla(args.xla_compile, run.specs, mode)
     if mode == SPLIT:
@@ -85,7 +82,11 @@ def check(args: argparse.Namespace) -> Setup:
         task = values["multiproblem_task_id"]
         sacre_bleu.metric(language=target_language(run.problem, run.specs, task))
     hparams_set = args.hparams_set or run.record.get("hparams_set")
-    source, target = _files(args, mode, (run.model_name, hparams_set, run.problem.name), named)
+    source, target = _files(args, mode, (run.model_name, hparams_set, run.problem.name), values)
+    # As in T2T, a classifier does not need a search, but the name of its output file contains the
+    # number of beams in --decode_hparams.
+    if run.specs["targets"].modality == "class_label":
+        values = {**values, "beam_size": 1}
     return Setup(
         **vars(run),
         mode=mode,
@@ -280,9 +281,7 @@ def _check_fits(mode, problem, specs, values):
             "The decode hparam max_input_size requires --decode_from_file or "
             f"--decode_interactive. Received: max_input_size={values['max_input_size']}."
         )
-    if modality == "class_label":  # as in T2T, a classifier does not need a search
-        values["beam_size"] = 1
-    elif mode != SCORE:
+    if modality != "class_label" and mode != SCORE:
         decode_hparams.check_fits(values, vocab_size)
 
 
