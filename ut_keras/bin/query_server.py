@@ -55,23 +55,11 @@ def predict(
         UsageError: if no response arrives in time, if the response is an error, or if it has no
             valid predictions for the texts.
     """
-    address = server.removeprefix("http://").removesuffix("/")
-    if "/" in address:
-        raise UsageError(
-            "--server must be host:port of an HTTP server, without https:// or a path. "
-            f"Received: {server!r}."
-        )
     if any(text.encode("utf-8", "replace").decode() != text for text in (servable_name, *texts)):
         raise UsageError("Text must be UTF-8. Received: other bytes.")
     path = f"/v1/models/{urllib.parse.quote(servable_name, safe='')}:predict"
     body = json.dumps({"instances": texts}).encode()
-    try:
-        status, content = _with_timeout(timeout_secs, _post, address, path, body, timeout_secs)
-    except (OSError, OverflowError, ValueError, http.client.HTTPException) as error:
-        raise UsageError(
-            f"--server must be the REST API of a server. Received: {server!r}, "
-            f"{type(error).__name__} {error}."
-        ) from error
+    status, content = _response(server, path, body, timeout_secs)
     if status == http.HTTPStatus.NOT_FOUND:
         raise UsageError(
             f"{server} has no model of this name, or another API. Check --servable_name. Received: "
@@ -93,7 +81,25 @@ def predict(
     raise UsageError(f"{server} rejected the request, status {status}: {reason[:500]}")
 
 
+def _response(server, path, body, timeout_secs):
+    """Send a POST request, and return the status and the body of the response."""
+    address = server.removeprefix("http://").removesuffix("/")
+    if "/" in address:
+        raise UsageError(
+            "--server must be host:port of an HTTP server, without https:// or a path. "
+            f"Received: {server!r}."
+        )
+    try:
+        return _with_timeout(timeout_secs, _post, address, path, body, timeout_secs)
+    except (OSError, OverflowError, ValueError, http.client.HTTPException) as error:
+        raise UsageError(
+            f"--server must be the REST API of a server. Received: {server!r}, "
+            f"{type(error).__name__} {error}."
+        ) from error
+
+
 def _prediction(row):
+    """Return the checked prediction for one text."""
     outputs, scores = row["outputs"], [float(score) for score in row["scores"]]
     is_one = isinstance(outputs, list) and all(isinstance(text, str) for text in outputs)
     if not is_one or not 0 < len(outputs) == len(scores):
