@@ -61,14 +61,13 @@ def check(args: argparse.Namespace) -> Setup:
     check_names(args)
     _check_required(args)
     schedule = _schedule(args)
-    problem = problems.get(args.problem)
+    trains = schedule not in _EVALUATION_SCHEDULES
     output_dir = args.output_dir
     record = run_json.read(output_dir)
-    trains = schedule not in _EVALUATION_SCHEDULES
     given = _given_hparams(args)
     hp, saved = final_hparams(args.hparams_set, given, output_dir, record, trains)
     hp.check_supported(training=trains)
-    problem = problem.with_hparams(hp)
+    problem = problems.get(args.problem).with_hparams(hp)
     if trains:
         check_train_steps(hp, args.train_steps)
         _print_note(train_steps_note(hp, args.train_steps))
@@ -83,21 +82,25 @@ def check(args: argparse.Namespace) -> Setup:
     if trains:
         _check_training(args, hp, saved)
     print_hparam_changes(saved, hp, output_dir, inference_only=not trains)
-    seed = args.random_seed
-    if seed is None:
-        seed = record.get("random_seed", secrets.randbelow(2**31))
     return Setup(
         args=args,
         schedule=schedule,
         problem=problem,
         hp=hp,
         eval_split=split,
-        seed=seed,
+        seed=_seed(args.random_seed, record),
         decode=decode,
         cluster=workers,
         early_stopping=stopping,
         profile_steps=profile_steps,
     )
+
+
+def _seed(given, record):
+    """Return the seed of the flag or of the run. A new run without the flag gets a random seed."""
+    if given is not None:
+        return given
+    return record.get("random_seed", secrets.randbelow(2**31))
 
 
 def _print_note(note):
