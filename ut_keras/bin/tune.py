@@ -58,12 +58,7 @@ def run(args: argparse.Namespace, program: str) -> None:
     with output_folder.lock(args.output_dir):
         if not os.path.exists(os.path.join(args.output_dir, search.FILENAME)):
             _check_free(args.output_dir, range(args.autotune_max_trials))
-        identity = {name: getattr(args, name) for name in _SEARCH_IDENTITY}
-        identity["ranges"] = [str(item) for item in ranges]
-        identity["flags of --t2t_usr_dir"] = args.package_words
-        if args.eval_early_stopping_steps:  # otherwise these flags do not change the results
-            identity |= {name: getattr(args, name) for name in _EARLY_STOPPING}
-        study = search.open_study(args.output_dir, identity, args.random_seed)
+        study = search.open_study(args.output_dir, _identity(args, ranges), args.random_seed)
         search.check_trials(study, ranges)
         to_come = [t.number for t in study.trials if t.state.name == "WAITING"]
         to_come += range(len(study.trials), args.autotune_max_trials)
@@ -89,6 +84,16 @@ def run(args: argparse.Namespace, program: str) -> None:
     )
 
 
+def _identity(args, ranges):
+    """Return the values that must stay the same in all sessions of a search."""
+    identity = {name: getattr(args, name) for name in _SEARCH_IDENTITY}
+    identity["ranges"] = [str(item) for item in ranges]
+    identity["flags of --t2t_usr_dir"] = args.package_words
+    if args.eval_early_stopping_steps:  # otherwise these flags do not change the results
+        identity |= {name: getattr(args, name) for name in _EARLY_STOPPING}
+    return identity
+
+
 def _data(setup):
     """Return the fingerprints of the data, because results on other data are not comparable.
 
@@ -112,13 +117,7 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
     trainer_setup.check_names(args)
     command_line.require(args, "autotune_objective", what="a metric, such as accuracy_per_sequence")
     objective = metrics_file.metric_name(args.autotune_objective)
-    if args.autotune_maximize is None:
-        if metrics_file.is_less_better(objective):
-            raise UsageError(
-                f"--autotune_objective={args.autotune_objective} requires --noautotune_maximize, "
-                "or --autotune_maximize if a higher value is better. Received: neither flag."
-            )
-        args.autotune_maximize = True
+    _set_direction(args, objective)
     if os.environ.get("TF_CONFIG"):
         raise UsageError(
             "TF_CONFIG must not be set with --hparams_range: each trial runs in one process. "
@@ -149,6 +148,18 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
     gpu_groups(args.autotune_parallel_trials)
     search.optuna()
     return setup, ranges
+
+
+def _set_direction(args, objective):
+    """Set the flag autotune_maximize to True if it is not given and a higher value is better."""
+    if args.autotune_maximize is not None:
+        return
+    if metrics_file.is_less_better(objective):
+        raise UsageError(
+            f"--autotune_objective={args.autotune_objective} requires --noautotune_maximize, "
+            "or --autotune_maximize if a higher value is better. Received: neither flag."
+        )
+    args.autotune_maximize = True
 
 
 def gpu_groups(parallel: int) -> list[Any]:
