@@ -143,10 +143,8 @@ def _in_batches(setup, rows, sources, lengths, num_beams, function):
         )
     batches = _plan(setup, predictor, lengths, num_beams)
     work = _open_journal(setup, path, batches, rows, sources)
+    results = _known_results(lengths, batches, work)
     what = "line" if setup.source else "example"
-    results: dict[int, list[str]] = {row: [""] for row, length in enumerate(lengths) if not length}
-    for number, found in (work.finished if work else {}).items():
-        results.update(zip(batches[number], found, strict=True))
     left = sum(lengths) - sum(lengths[row] for row in results)
     progress = live_line.ProgressLine("decoding, positions", left)
     with interruption.StopRequest() as stop, progress:
@@ -168,6 +166,14 @@ def _in_batches(setup, rows, sources, lengths, num_beams, function):
     done = "Decoded" if num_beams else "Scored"
     print(f"{done} {live_line.counted(len(rows), what)}.", flush=True)
     return [results[row] for row in range(len(rows))]
+
+
+def _known_results(lengths, batches, work):
+    """Return {index: lines} for empty sequences and for the finished batches of a journal."""
+    results: dict[int, list[str]] = {row: [""] for row, length in enumerate(lengths) if not length}
+    for number, found in (work.finished if work else {}).items():
+        results.update(zip(batches[number], found, strict=True))
+    return results
 
 
 @contextlib.contextmanager
