@@ -114,7 +114,7 @@ class SavedRun:
         self._has_stories = (
             "inputs" in model.specs and model.specs["inputs"].modality == "sentences"
         )
-        vars(self).pop("_text_model", None)
+        self._made_text_model: text_model.TextModel | None = None
 
     @property
     def model(self) -> Any:
@@ -134,7 +134,7 @@ class SavedRun:
     def encoders(self, encoders: Mapping[str, TextEncoder]) -> None:
         self._set(self._model, encoders)
 
-    @functools.cached_property
+    @property
     def _text_model(self):
         """The `TextModel`, whose functions from texts to texts are TensorFlow graphs.
 
@@ -142,8 +142,10 @@ class SavedRun:
         used, because with a large vocabulary its creation takes longer than the creation of the
         rest of this object.
         """
-        with tf.init_scope():  # the first use may be in the graph of a dataset
-            return text_model.TextModel(self.model, self.encoders)
+        if self._made_text_model is None:
+            with tf.init_scope():  # the first use may be in the graph of a dataset
+                self._made_text_model = text_model.TextModel(self.model, self.encoders)
+        return self._made_text_model
 
     @property
     def _classify(self):
