@@ -50,17 +50,7 @@ def save(
     is_empty = os.path.isdir(directory) and not os.listdir(directory)
     if os.path.lexists(directory) and (not is_empty or os.path.islink(directory)):
         raise DataError(f"directory must be new or empty. Received: {directory!r}.")
-    registered = models.registered_class(model.name)
-    # A user's subclass of Transformer may also have the name "transformer". A notebook cell that
-    # runs again makes another class with the same name in the same module.
-    names = {(of.__module__, of.__qualname__) for of in (registered, type(model))}
-    if len(names) > 1:
-        raise DataError(
-            f"model must have the class that is registered as {model.name!r}, because a program "
-            f"that loads the folder uses this class. Received: {type(model).__name__} of the "
-            f"module {type(model).__module__}. Register it with @models.register, and pass the "
-            "registered name as name=…."
-        )
+    _check_class(model)
     finite.check_model(model)
     space = model.target_space_id
     record = feature_record.FeatureRecord(model.specs, encoders, space, prefixes or {})
@@ -84,6 +74,21 @@ def save(
         }
         with open(os.path.join(written, CONFIG), "w", encoding="utf-8") as file:
             json.dump(config, file, indent=2, ensure_ascii=False)
+
+
+def _check_class(model):
+    """Check that the class of a model is the class that its name stands for."""
+    registered = models.registered_class(model.name)
+    # A user's subclass of Transformer may also have the name "transformer". A notebook cell that
+    # runs again makes another class with the same name in the same module.
+    names = {(of.__module__, of.__qualname__) for of in (registered, type(model))}
+    if len(names) > 1:
+        raise DataError(
+            f"model must have the class that is registered as {model.name!r}, because a program "
+            f"that loads the folder uses this class. Received: {type(model).__name__} of the "
+            f"module {type(model).__module__}. Register it with @models.register, and pass the "
+            "registered name as name=…."
+        )
 
 
 def missing(directory: str) -> list[str]:
