@@ -93,18 +93,7 @@ class FreeDecoder:
                 line.add(len(decoded))
                 if should_stop():
                     return None
-        right, rows, right_ids, ids = counts
-        if not ids:  # all targets are empty: use the accuracy per sequence
-            right_ids, ids = right, rows
-        results: dict[str, Any] = {
-            "decode/accuracy_per_sequence": right / max(1, rows),
-            "decode/accuracy": right_ids / max(1, ids),
-            "decode/num_samples": rows,
-        }
-        if texts:
-            scores = self.score(*(list(column) for column in zip(*texts, strict=True)))
-            results.update({f"decode/{name}": value for name, value in scores.items()})
-        return {name: float(value) for name, value in results.items()}, shown
+        return self._results(counts, texts), shown
 
     def shown(self, sample: Sample) -> str:
         """Return the lines that show a `Sample`."""
@@ -132,14 +121,29 @@ class FreeDecoder:
             target, decoded = (np.array(cut_at_eos(ids), np.int32) for ids in (target, decoded))
         return Sample(inputs, target, decoded)
 
+    def _results(self, counts, texts):
+        """Return the results by name, from the sum of `_count` and the texts of each example."""
+        right, rows, right_ids, ids = counts
+        if not ids:  # all targets are empty: use the accuracy per sequence
+            right_ids, ids = right, rows
+        results: dict[str, Any] = {
+            "decode/accuracy_per_sequence": right / max(1, rows),
+            "decode/accuracy": right_ids / max(1, ids),
+            "decode/num_samples": rows,
+        }
+        if texts:
+            scores = self.score(*(list(column) for column in zip(*texts, strict=True)))
+            results.update({f"decode/{name}": value for name, value in scores.items()})
+        return {name: float(value) for name, value in results.items()}
+
 
 def _count(sample):
     """Return the counts of one example, as an array of four numbers.
 
     The numbers are: correct examples (1 or 0), examples (always 1), correct ids, and target ids.
-    After summation over the examples, the first number divided by the second is seq-acc of Dehghani
-    et al. 2019, and the third divided by the fourth is char-acc. If the output is longer than the
-    target, the example is not correct, but the number of correct ids does not change.
+    Their sums over all examples give the scores of Dehghani et al. 2019: seq-acc is the first sum
+    divided by the second, and char-acc is the third divided by the fourth. If the output is longer
+    than the target, the example is not correct, but the number of correct ids does not change.
     """
     overlap = min(len(sample.target), len(sample.decoded))
     right_ids = np.sum(sample.target[:overlap] == sample.decoded[:overlap])
