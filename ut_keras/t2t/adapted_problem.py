@@ -29,6 +29,7 @@ from ut_keras.t2t import (
     missing,
     one_pass,
     overridden,
+    package_features,
     text_encoder,
     text_problems,
     translate,
@@ -40,12 +41,6 @@ from ut_keras.t2t.naming import ModalityType
 from ut_keras.text import sacre_bleu
 
 _ANY_NUMBER = features.FeatureSpec(2**31 - 1)
-# The fields of a T2T problem's `hparams` that may change without a note. ut_keras reads all of them
-# except stop_at_eos, because its decoding always ends at EOS.
-_USED_HPARAMS = {
-    *("modality", "vocab_size", "input_modality", "target_modality"),
-    *("input_space_id", "target_space_id", "stop_at_eos"),
-}
 _CLASS_METRICS = ("accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity")
 
 
@@ -196,39 +191,9 @@ class Adapted(problem.Problem):
     def _encoders_and_hparams(self, data_dir):
         """Return the encoders and the problem's T2T hparams for a given data_dir."""
         if data_dir not in self._cache:
-            self.t2t._encoders = self.t2t._hparams = None
-            of_run = self._run_hparams and t2t_hparam.from_dataclass(self._run_hparams)
-            model_hparams = of_run or t2t_problem.default_model_hparams()
-            model_hparams.data_dir = data_dir
-            theirs = self.t2t.get_feature_encoders(data_dir)
-            contract.validated(
-                theirs, contract.FEATURE_ENCODERS, f"feature_encoders of {self.name}"
+            self._cache[data_dir] = package_features.read(
+                self.t2t, self.name, self._run_hparams, data_dir
             )
-            if isinstance(self.t2t, text_problems.Text2ClassProblem) and "targets" not in theirs:
-                theirs = {**theirs, "targets": self.t2t.label_encoder(data_dir)}
-            given = model_hparams.values()
-            hparams = self.t2t.get_hparams(model_hparams)
-            for name, value in model_hparams.values().items():
-                if name not in given or value != given[name]:
-                    missing.print_once(
-                        f"note: hparams of {self.name} sets model_hparams.{name}, which has no "
-                        "effect in ut_keras; use --hparams_set or --hparams"
-                    )
-            contract.check(hparams, contract.T2T_HPARAMS_FIELDS)
-            sizes = {
-                name: hparams.vocab_size.get(name)
-                for name in feature_modalities.by_feature(hparams)
-            }
-            encoders, made = {}, {}
-            for name, encoder in theirs.items():
-                if id(encoder) not in made:  # inputs and targets may share one encoder
-                    made[id(encoder)] = text_encoder.to_built_in(encoder, sizes.get(name))
-                encoders[name] = made[id(encoder)]
-            before = t2t_problem.default_hparams()
-            for name, value in hparams.values().items():
-                if name not in _USED_HPARAMS and value != before.get(name):
-                    missing.print_once(f"note: {name} of {self.name} has no effect in ut_keras")
-            self._cache[data_dir] = encoders, hparams
         return self._cache[data_dir]
 
     # Data generation.
