@@ -201,23 +201,36 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 def _import(package, folder_name, name, globals=None, locals=None, fromlist=(), level=0):
     """Import a module for a package. Arguments after `folder_name` are as for `__import__`."""
+    if level:  # a relative import
+        return builtins.__import__(name, globals, locals, fromlist, level)
     top, _, rest = name.partition(".")
-    if level:
-        pass
-    elif top == "tensor2tensor":
+    if top == "tensor2tensor":
         module = modules.find(rest)
         return module if fromlist else modules.find("")
-    elif top == "tensorflow":
+    if top == "tensorflow":
         return tf1_compat.find(name, fromlist)
-    elif top == folder_name:
-        if not rest and len({_is_own(package, top, "", [item]) for item in fromlist or ()}) == 2:
-            values = [_import(package, folder_name, top, fromlist=[item]) for item in fromlist]
-            pairs = zip(fromlist, values, strict=True)
-            found = {item: getattr(value, item) for item, value in pairs if hasattr(value, item)}
-            return types.SimpleNamespace(**found)
+    if top == folder_name:
+        if not rest and _are_of_both(package, top, fromlist or ()):
+            return _import_one_by_one(package, folder_name, fromlist)
         if _is_own(package, top, rest, fromlist or ()):
             name = f"{package}.{rest}" if rest else package
-    return builtins.__import__(name, globals, locals, fromlist, level)
+    return builtins.__import__(name, globals, locals, fromlist)
+
+
+def _are_of_both(package, top, names):
+    """Return whether some names are of the package and others of ut_keras' package `top`."""
+    are_own = [_is_own(package, top, "", [name]) for name in names]
+    return any(are_own) and not all(are_own)
+
+
+def _import_one_by_one(package, folder_name, names):
+    """Return an object with the imported names, each from the package that has it."""
+    found = types.SimpleNamespace()
+    for name in names:
+        module = _import(package, folder_name, folder_name, fromlist=[name])
+        if hasattr(module, name):
+            setattr(found, name, getattr(module, name))
+    return found
 
 
 def _is_own(package, top, rest, fromlist):
