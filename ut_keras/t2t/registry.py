@@ -38,35 +38,35 @@ def _decorator_for(function):
 def register_problem(name: str, problem_class: type[t2t_problem.Problem]) -> None:
     problem_class.name = name
 
-    def made():
+    def make_problem():
         arguments = overridden.INIT_ARGUMENTS
         expected = f"__init__(self, {', '.join(f'{key}=False' for key in arguments)})"
         title = f"{problem_class.__name__}.__init__"
         overridden.check_call(problem_class, title, arguments, expected, by_name=True)
         return multi_problem.adapt(problem_class(**arguments))
 
-    _add(PROBLEMS, name, made)
+    _add(PROBLEMS, name, make_problem)
 
 
 @_decorator_for
 def register_hparams(name: str, function: Callable) -> None:
     @functools.wraps(function)
-    def finished():
+    def make_set():
         overridden.check_call(function, f"hparams set {name}", (), f"{function.__name__}()")
         return hparam.to_dataclass(function(), f"hparams set {name}")
 
-    _add(SETS, name, finished)
+    _add(SETS, name, make_set)
 
 
 @_decorator_for
 def register_ranged_hparams(name: str, function: Callable) -> None:
     @functools.wraps(function)
-    def checked(ranges):
+    def fill_ranges(ranges):
         expected = f"{function.__name__}(rhp)"
         overridden.check_call(function, f"ranged hparams {name}", ("rhp",), expected)
         return function(ranges)
 
-    _add(RANGES, name, checked)
+    _add(RANGES, name, fill_ranges)
 
 
 @_decorator_for
