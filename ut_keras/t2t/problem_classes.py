@@ -76,16 +76,11 @@ _HOOKS = {
 def find(class_name: str) -> type | None:
     """Return the class with the name `class_name`, or None if no text problem has this name."""
     name = naming.camelcase_to_snakecase(class_name)
-    built_in = problems.get(name) if name in REGISTRY else None
-    one_vocabulary = (
-        getattr(built_in, "feature_encoders", find).__module__ == built_in_text.__name__
-    )
-    if not isinstance(built_in, built_in_text.Text2TextProblem) or not one_vocabulary:
+    if name not in REGISTRY:
         return None
-    if type(built_in).generate_encoded_samples is not Problem.generate_encoded_samples:
-        return None  # the samples of this problem are not only texts
-    if built_in.class_label_features and not isinstance(built_in, built_in_text.Text2ClassProblem):
-        return None  # the classes of this problem are words of the vocabulary
+    built_in = problems.get(name)
+    if not isinstance(built_in, built_in_text.Text2TextProblem) or not _fits_t2t(built_in):
+        return None
     class_attributes = ("approx_vocab_size", "max_samples_for_vocab", "oov_token", "packed_length")
     values = {"_built_in": built_in, "name": name} | {
         name: getattr(built_in, name, None) for name in class_attributes
@@ -99,6 +94,17 @@ def find(class_name: str) -> type | None:
         values["class_labels"] = lambda self, data_dir: list(labels)
     base = next(_BASES[cls] for cls in type(built_in).__mro__ if cls in _BASES)
     return type(class_name, (_BuiltInProblem, base), values)
+
+
+def _fits_t2t(built_in):
+    """Return whether T2T's methods can describe a built-in text problem."""
+    # A module other than `text_problems` defines problems with several vocabularies.
+    has_one_vocabulary = built_in.feature_encoders.__module__ == built_in_text.__name__
+    has_texts = type(built_in).generate_encoded_samples is Problem.generate_encoded_samples
+    is_class_problem = isinstance(built_in, built_in_text.Text2ClassProblem)
+    # Without a `Text2ClassProblem`, the classes are words of the vocabulary.
+    has_class_words = bool(built_in.class_label_features) and not is_class_problem
+    return has_one_vocabulary and has_texts and not has_class_words
 
 
 class _BuiltInProblem:
