@@ -3,7 +3,7 @@
 from ut_keras.hparams.registry import SETS
 
 # Dict from names or patterns, separated by spaces, to the reason.
-for _patterns, _reason in {
+_REASONS = {
     "basic_1": "it belongs to no model; in a package for T2T, use common_hparams.basic_params1()",
     "transformer_ada_lmpackedbase* transformer_base_vq* transformer_topk_16_packed "
     "transformer_moe_*": (
@@ -31,6 +31,5 @@ for _patterns, _reason in {
     "slicenet_* mtf_transformer_*": (
         "it belongs to a model that is not supported; the nearest: transformer_base"
     ),
-}.items():
-    for _pattern in _patterns.split():
-        SETS.mark_unsupported(_pattern, _reason)
+}
+SETS.mark_all_unsupported(_REASONS)

@@ -8,7 +8,7 @@ _WIKIPEDIA = (
 _CLEANED = "cleaning of sentences and TMX files are not supported"
 
 # Dict from names or patterns, separated by spaces, to the reason.
-for _patterns, _reason in {
+_REASONS = {
     "image_* img2img_* allen_brain_* ocr_test": (
         "image problems are not supported; text2text_tsv makes a problem from your own text files"
     ),
@@ -47,6 +47,5 @@ for _patterns, _reason in {
     "languagemodel_lm1b_*": (
         "a package can define it with multi_problem.MultiProblem; use languagemodel_lm1b32k"
     ),
-}.items():
-    for _pattern in _patterns.split():
-        REGISTRY.mark_unsupported(_pattern, _reason)
+}
+REGISTRY.mark_all_unsupported(_REASONS)

@@ -23,6 +23,13 @@ def test_get_gives_the_reason_for_an_unsupported_name():
         table.get("old_but_of_a_pakage")
 
 
+def test_mark_all_unsupported_gives_each_pattern_its_reason():
+    table = registry.Registry("thing")
+    table.mark_all_unsupported({"old_* older": "it has gone", "new": "it is not here yet"})
+    expected = {"old_*": "it has gone", "older": "it has gone", "new": "it is not here yet"}
+    assert table.unsupported() == expected
+
+
 def test_unknown_name_message_lists_names_with_the_same_word():
     known = ["activation_dtype", "act_type", "dtypes_of_other_things", "weight_dtype"]
     message = registry.unknown_name_message("thing", "dtype", known)

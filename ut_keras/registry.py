@@ -13,7 +13,7 @@ them. This module does not import TensorFlow.
 import difflib
 import fnmatch
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar, overload
 
 from ut_keras.errors import UserError
@@ -90,6 +90,16 @@ class Registry:
         the pattern.
         """
         self._unsupported[pattern] = reason
+
+    def mark_all_unsupported(self, reasons: Mapping[str, str]) -> None:
+        """Declare that many names are not supported.
+
+        Args:
+            reasons: dict from names or patterns, separated by spaces, to the reason.
+        """
+        for patterns, reason in reasons.items():
+            for pattern in patterns.split():
+                self.mark_unsupported(pattern, reason)
 
     def unsupported(self) -> dict[str, str]:
         """Return {name or pattern: reason} of the names that are not supported."""
