@@ -68,23 +68,19 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
             "Received: a file or link. Remove it."
         )
 
-    def copy(name, source):
-        target = os.path.normpath(os.path.join(whole, name))
-        if os.path.isabs(name) or not target.startswith(whole + os.sep):
-            raise DataError(
-                f"The names in an archive must stay inside the target folder. Received: {name!r} "
-                f"in {path}."
-            )
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        with file_error.named(directory), open(target, "wb") as file:
-            for block in file_error.blocks(source, path):
-                file.write(block)
-                _check_size(file.tell(), most_bytes, path)
-
     os.makedirs(os.path.dirname(directory) or ".", exist_ok=True)
     with whole_file.temporary_folder(directory) as temporary:
         whole = os.path.join(temporary, "whole")
         os.mkdir(whole)
+
+        def copy(name, source):
+            target = _path_inside(whole, name, path)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with file_error.named(directory), open(target, "wb") as file:
+                for block in file_error.blocks(source, path):
+                    file.write(block)
+                    _check_size(file.tell(), most_bytes, path)
+
         read(path, members, most_bytes, copy)
         if not os.listdir(whole):
             raise DataError(
@@ -95,6 +91,17 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
         if not os.path.isdir(directory):  # another process may have made the folder in the meantime
             whole_file.move_into_place([(whole, directory)])
     return directory
+
+
+def _path_inside(folder, name, archive):
+    """Return the path of a member of an archive in a folder. `name` must not lead outside of it."""
+    target = os.path.normpath(os.path.join(folder, name))
+    if os.path.isabs(name) or not target.startswith(folder + os.sep):
+        raise DataError(
+            f"The names in an archive must stay inside the target folder. Received: {name!r} "
+            f"in {archive}."
+        )
+    return target
 
 
 def check_origin(path: str, directory: str) -> None:
