@@ -48,20 +48,8 @@ def make_matcher(encoder: Any) -> Any:
             "Subwords require the package tensorflow-text in the same version as TensorFlow. "
             f"Received: {error}."
         ) from error
-    size, longest = max((len(s.encode("utf-8", "surrogatepass")), s) for s in encoder.subtokens)
-    if size > _MAX_SUBTOKEN_BYTES:
-        raise ValueError(
-            f"Subtokens must have at most {_MAX_SUBTOKEN_BYTES} bytes (a limit set for "
-            f"tensorflow-text). Received: {longest[:40]!r}…, {size} bytes."
-        )
     ids = {subtoken: i for i, subtoken in enumerate(encoder.subtokens)}
-    lacking = sorted(character for character in encoder.alphabet if character not in ids)
-    if lacking or "\0" in encoder.alphabet:
-        raise ValueError(
-            "The vocabulary must contain every character of its alphabet (the characters of its "
-            f"subtokens and '\\_u;0123456789') and must not contain the character 0. Received: a "
-            f"vocabulary of {len(ids)} subtokens without {lacking[:10]}."
-        )
+    _check_vocabulary(ids, encoder.alphabet)
     # FastWordpieceTokenizer requires distinct, non-empty subtokens. Subtokens that must never match
     # are replaced by strings that begin with "__", which no escaped text contains.
     names = [
@@ -77,6 +65,23 @@ def make_matcher(encoder: Any) -> Any:
         unknown_token=unknown,
         no_pretokenization=True,
     )
+
+
+def _check_vocabulary(subtokens, alphabet):
+    """Check that tensorflow-text can match the subtokens in every text."""
+    size, longest = max((len(s.encode("utf-8", "surrogatepass")), s) for s in subtokens)
+    if size > _MAX_SUBTOKEN_BYTES:
+        raise ValueError(
+            f"Subtokens must have at most {_MAX_SUBTOKEN_BYTES} bytes (a limit set for "
+            f"tensorflow-text). Received: {longest[:40]!r}…, {size} bytes."
+        )
+    lacking = sorted(character for character in alphabet if character not in subtokens)
+    if lacking or "\0" in alphabet:
+        raise ValueError(
+            "The vocabulary must contain every character of its alphabet (the characters of its "
+            f"subtokens and '\\_u;0123456789') and must not contain the character 0. Received: a "
+            f"vocabulary of {len(subtokens)} subtokens without {lacking[:10]}."
+        )
 
 
 _CHUNK = 2048  # texts per chunk; the arrays of so many sentences fit into the processor's cache
