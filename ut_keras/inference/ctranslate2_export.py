@@ -77,6 +77,35 @@ def export_ctranslate2(
             f"CTranslate2 must be installed. Received: {error}. "
             f"{extras.install_hint('ctranslate2')}"
         ) from error
+    _check_layers(model)
+    text_model.check_encoders(model, encoders)
+    finite.check_model(model)
+    record = feature_record.FeatureRecord(model.specs, dict(encoders), model.target_space_id)
+    with whole_file.writing_folder(directory) as folder:
+        # 32-bit weights are checked first, because their tolerance is the strictest.
+        for bits in dict.fromkeys(("", quantize)):
+            spec = _spec(transformer_spec, model)
+            spec.validate()
+            spec.optimize(quantization=bits or None)
+            spec.save(folder)
+            # This check computes in float32, so it tests only the stored weights. The check below
+            # tests the computation on this CPU, which may use 8 bits.
+            translator = ctranslate2.Translator(folder, compute_type="float32")
+            if why := _score_difference(translator, model, _TOLERANCES[bits]):
+                raise ValueError(
+                    "CTranslate2 must compute the log probabilities of the model; it does not "
+                    f"support some of the model's hparams. Received: {why}."
+                )
+        if why := _score_difference(ctranslate2.Translator(folder), model, _TOLERANCES[quantize]):
+            _LOG.warning(
+                "On this CPU, CTranslate2 computes wrong scores in 8 bits: %s. Set CT2_USE_MKL=1.",
+                why,
+            )
+        feature_record.save(folder, record)
+
+
+def _check_layers(model):
+    """Raise `ValueError` if CTranslate2 does not have the layers of a model."""
     mode = getattr(model.hparams, "prepend_mode", "none")
     keys = getattr(model.hparams, "hard_attention_k", 0)
     attention = getattr(model.hparams, "self_attention_type", "dot_product")
@@ -91,31 +120,6 @@ def export_ctranslate2(
             f"Received: a {model.name} with {', '.join(kinds)}, prepend_mode={mode}, "
             f"hard_attention_k={keys}, self_attention_type={attention}."
         )
-    text_model.check_encoders(model, encoders)
-    finite.check_model(model)
-    record = feature_record.FeatureRecord(model.specs, dict(encoders), model.target_space_id)
-    with whole_file.writing_folder(directory) as folder:
-        # 32-bit weights are checked first, because their tolerance is the strictest.
-        for bits in dict.fromkeys(("", quantize)):
-            spec = _spec(transformer_spec, model)
-            spec.validate()
-            spec.optimize(quantization=bits or None)
-            spec.save(folder)
-            # This check computes in float32, so it tests only the stored weights. The check below
-            # tests the computation on this CPU, which may use 8 bits.
-
-            translator = ctranslate2.Translator(folder, compute_type="float32")
-            if why := _score_difference(translator, model, _TOLERANCES[bits]):
-                raise ValueError(
-                    "CTranslate2 must compute the log probabilities of the model; it does not "
-                    f"support some of the model's hparams. Received: {why}."
-                )
-        if why := _score_difference(ctranslate2.Translator(folder), model, _TOLERANCES[quantize]):
-            _LOG.warning(
-                "On this CPU, CTranslate2 computes wrong scores in 8 bits: %s. Set CT2_USE_MKL=1.",
-                why,
-            )
-        feature_record.save(folder, record)
 
 
 def _spec(transformer_spec, model):
