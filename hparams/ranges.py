@@ -48,7 +48,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
 }
 
 
-def _fill(fields, rhp):
+def _fill_range(fields, rhp):
     for name, values in fields.items():
         if isinstance(values, tuple):
             rhp.set_float(name, *values)
@@ -59,4 +59,4 @@ def _fill(fields, rhp):
 
 
 for _name, _fields in _FIELDS.items():
-    RANGES.add(_name, functools.partial(_fill, _fields))
+    RANGES.add(_name, functools.partial(_fill_range, _fields))

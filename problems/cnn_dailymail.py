@@ -78,14 +78,14 @@ class SummarizeCnnDailymail32k(text_problems.Text2TextProblem):
         }
         for address in raw_text.read_lines(download.fetch(tmp_dir, _ADDRESSES[split])):
             path = paths.get(f"{hashlib.sha1(address.encode()).hexdigest()}.story")
-            article, highlights = _read(path) if path else ((), ())
+            article, highlights = _read_story(path) if path else ((), ())
             if article and highlights:
                 yield {"inputs": " ".join(article), "targets": " ".join(highlights)}
             else:
                 self.left_out["without article or highlights" if path else "not there"] += 1
 
 
-def _read(path):
+def _read_story(path):
     """Return (paragraphs of the article, highlights), each with a full stop at the end."""
     article: list[str] = []
     highlights: list[str] = []

@@ -279,10 +279,10 @@ class WsjParsing(text_problems.Text2TextProblem):
     other_results = ("decode/labelled_*", "decode/whole_trees")
 
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
-        return self.splits if _find(tmp_dir, "test") else self.splits[:2]
+        return self.splits if _find_file(tmp_dir, "test") else self.splits[:2]
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
-        path = next(iter(_find(tmp_dir, split)), None)
+        path = next(iter(_find_file(tmp_dir, split)), None)
         if not path:
             raise DataError(
                 f"tmp_dir must contain {_FILES[split].name} with trees in brackets. "
@@ -300,6 +300,6 @@ class WsjParsing(text_problems.Text2TextProblem):
         return score(references, hypotheses)
 
 
-def _find(tmp_dir, split):
+def _find_file(tmp_dir, split):
     name = _FILES[split].name
     return raw_text.find_local(tmp_dir, _FILES[split], name, f"{name}.gz")

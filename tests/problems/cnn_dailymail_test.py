@@ -48,7 +48,7 @@ def test_lines_are_read_as_in_t2t(tmp_path):
     """T2T strips bytes, so a no-break space at the end of a line remains."""
     path = tmp_path / "a.story"
     path.write_text("\tBy\xa0\n \xa0 \nOne.\r\n\n@highlight\n\nTwo\n", encoding="utf-8")
-    assert cnn_dailymail._read(str(path)) == (["By\xa0.", "\xa0.", "One."], ["Two."])
+    assert cnn_dailymail._read_story(str(path)) == (["By\xa0.", "\xa0.", "One."], ["Two."])
 
 
 def test_vocabulary_is_built_from_joined_texts(tmp_path):

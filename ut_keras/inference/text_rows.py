@@ -36,7 +36,7 @@ def texts(values: Any) -> list[str]:
         raise ValueError(f"texts must be a list of str. Received: {_shown(values)}.")
     found = list(values)
     for text in found:
-        _check(text)
+        _check_text(text)
     return found
 
 
@@ -151,7 +151,7 @@ def _as_str(value):
     return value
 
 
-def _check(text):
+def _check_text(text):
     if not isinstance(text, str) or re.search("[\ud800-\udfff]", text):
         raise ValueError(
             f"A text must be a str of valid Unicode characters. Received: {reprlib.repr(text)}."

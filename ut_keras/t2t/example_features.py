@@ -136,7 +136,7 @@ def preprocess(
     fixed = [name for name, rows in records.items() if not isinstance(rows, tf.RaggedTensor)]
     call_package = _package_call(t2t, mode, hparams, {*known} - {*names}, note_unused)
 
-    def process(example):
+    def preprocess_one(example):
         example = {name: tf.cast(ids, tf.int64) for name, ids in example.items()}
         found = _checked_features(call_package(example), names, t2t.name)
         return {
@@ -144,7 +144,7 @@ def preprocess(
             for name, ids in found.items()
         }
 
-    made = _map_examples(process, records, names, fixed)
+    made = _map_examples(preprocess_one, records, names, fixed)
     with tf.control_dependencies(_checks_of_ids(made, parts, known, t2t.name)):
         return tf.nest.map_structure(tf.identity, made, expand_composites=True)
 
@@ -217,11 +217,11 @@ def _checked_features(made, names, title):
     return ids
 
 
-def _map_examples(process, records, names, fixed):
-    """Return the results of `process` for n examples, as int32 tensors.
+def _map_examples(function, records, names, fixed):
+    """Return the results of a function for n examples, as int32 tensors.
 
     Args:
-        process: function from the features of one example to a dict with the keys `names`.
+        function: function from the features of one example to a dict with the keys `names`.
         records: dict of tensors, as for `preprocess`.
         names: names of features.
         fixed: the names of features with a single id.
@@ -233,7 +233,7 @@ def _map_examples(process, records, names, fixed):
     scope = tf.compat.v1.get_variable_scope()
     caching_device = scope.caching_device
     try:
-        return tf.map_fn(process, records, fn_output_signature=specs)
+        return tf.map_fn(function, records, fn_output_signature=specs)
     finally:
         # `tf.map_fn` changes the caching device, and does not restore it after an error. Later
         # calls of `strategy.scope()` in the same process would then fail.
