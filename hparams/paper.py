@@ -242,8 +242,8 @@ lstm_lte = derived(lstm_algorithmic)
 transformer_lte = derived(_small, batch_size=4096)
 universal_transformer_lte = derived(transformer_lte, make_universal)
 adaptive_universal_transformer_lte = derived(universal_transformer_lte, _adaptive)
-# This set has three changes, with which the model learns earlier to find digits: relative
-# attention, a transition that sees neighboring positions, and more updates with fewer tokens each.
+# With three changes, the model learns earlier to find digits. The set has relative attention, a
+# transition that sees neighboring positions, and more updates with fewer tokens each.
 transformer_lte_small_batch = derived(
     transformer_lte,
     self_attention_type="dot_product_relative",

@@ -7,8 +7,8 @@ A record, encoded as characters (bytes + 2, EOS last):
 
 The letter occurs once in the equation. Each side is a tree of + - * /, with a depth of 0 to 2 in
 training and 0 to 3 in dev. The targets result from inverting one operation after the other. They
-are not simplified. T2T can generate these data but cannot train on them, because its ":" has the id
-of EOS, its records do not end with EOS, and it has no vocabulary for them.
+are not simplified. T2T can generate these data but cannot train on them: its ":" has the id of EOS,
+its records do not end with EOS, and it has no vocabulary for them.
 """
 
 import random

@@ -3,12 +3,12 @@
     inputs    "0+0 2+6 4+5 7+8"   two numbers of three digits, 247 and 658, written below each other
     targets   "0 9 0 5"           the digits of their sum
 
-A column whose digits sum to nine passes the carry from the column to its right on to the column to
-its left. In the example, 7+8 produces a carry, and 4+5 passes it on to 2+6. The share of such
-columns is sampled for each example, from none to all, so that all distances occur. (With uniform
-digits, only one column in ten would pass on a carry.) The number of digits is uniform: 1 to 10 in
-training, 2 to 10 in validation, 20 in the test. The task, its lengths and its sampling are not
-published elsewhere; Dehghani et al. 2019 use `algorithmic_addition_decimal40`.
+A column whose digits sum to nine passes a carry on: the carry comes from the column to its right
+and goes to the column to its left. In the example, 7+8 produces a carry, and 4+5 passes it on to
+2+6. The share of such columns is sampled for each example, from none to all, so that all distances
+occur. With uniform digits, only one column in ten would pass on a carry. The number of digits is
+uniform: 1 to 10 in training, 2 to 10 in validation, 20 in the test. The task, its lengths and its
+sampling are not published elsewhere; Dehghani et al. 2019 use `algorithmic_addition_decimal40`.
 """
 
 import numpy as np

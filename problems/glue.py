@@ -89,7 +89,11 @@ class LabelledTables(raw_text.FromArchive, text_problems.TextConcat2ClassProblem
                 raise contract.line_error(expected, path, number, line) from error
 
     def samples(self, row: list[str], split: str, tmp_dir: str | None) -> Iterator[dict[str, Any]]:
-        """Yield the samples of a row, which is a list of str."""
+        """Yield the samples of a row, which is a list of str.
+
+        Raises:
+            IndexError: if the row has too few columns, or if it has no class.
+        """
         texts = tuple(row[i] for i in self.text_columns)
         label = row[self.label_column]
         if label == self.not_labelled:

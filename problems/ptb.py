@@ -12,7 +12,7 @@ the most frequent word. As in published numbers, `per_word_perplexity` counts on
 
 Differences from T2T:
 
-- In T2T, padding and EOS have the same ids as the two most frequent words (`the`, `<unk>`), and a
+- In T2T, padding and EOS have the same ids as the two most frequent words, `the` and `<unk>`. A
   line ends with a word `<EOS>` and then id 1. Here ids 0 and 1 are reserved, and EOS ends a line.
   T2T's data can be used for training, but `per_word_perplexity` is then not available.
 - The characters are those of the text. In T2T, they are those of the file, in which a space follows

@@ -43,9 +43,10 @@ the train split, but with another random sample.
 
 All splits except the random ones have the examples of the authors' files. `simple` and `simple_pN`
 have the same size as the authors' files but another fixed random sample. Two things are missing,
-because no rule describes their examples: the splits mcd1 to mcd3 (Keysers et al. 2020), which are
-lists of line numbers, and the few random examples that the authors add to the train split of
-addprim_jump.
+because no rule describes their examples:
+
+- the splits mcd1 to mcd3 (Keysers et al. 2020), which are lists of line numbers;
+- the few random examples that the authors add to the train split of addprim_jump.
 """
 
 import itertools

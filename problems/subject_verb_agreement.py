@@ -26,8 +26,8 @@ all splits. agreement_files.py reads the raw table from tmp_dir.
 Metrics:
 
 - `accuracy/attractors_N`: accuracy of the number for examples with N attractors, N = 0 to 5.
-- `verb_ranking_accuracy` of the language model, the score of the paper's table 2: the share of
-  examples in which the right form is more probable than the wrong form.
+- `verb_ranking_accuracy` of the language model: the share of examples in which the right form is
+  more probable than the wrong form. This is the score of the paper's table 2.
 - `verb_ranking_accuracy/attractors_N`: the same for examples with N attractors.
 
 As in Linzen et al. 2016, the ranking ignores examples whose wrong form is not in the vocabulary.
