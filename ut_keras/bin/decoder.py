@@ -97,21 +97,26 @@ def _decode_typed(setup):
             _change_setting(settings, line)
             continue
         number += 1
-        try:
-            line.encode("utf-8")  # standard input also accepts bytes that are not UTF-8
-            encoded = _encoded(setup, "input", [line], number)
-            [ids] = line_encoding.truncate(encoded, setup.values["max_input_size"])
-        except UnicodeEncodeError:
-            print("Text must be UTF-8. Received: other bytes.")
-            continue
-        except DataError as error:
-            print(error)
-            continue
-        if not ids:
+        if not (ids := _typed_ids(setup, line, number)):
             continue
         rows = [ids] * settings["ns"]
         for beams in decode_job.beams(setup, predictor, rows, number, extra_length=settings["dl"]):
             _print_beams(beams, setup.values)
+
+
+def _typed_ids(setup, line, number):
+    """Return the ids of a typed line. If the line is invalid, print the reason and return []."""
+    try:
+        line.encode("utf-8")  # standard input also accepts bytes that are not UTF-8
+        encoded = _encoded(setup, "input", [line], number)
+        [ids] = line_encoding.truncate(encoded, setup.values["max_input_size"])
+    except UnicodeEncodeError:
+        print("Text must be UTF-8. Received: other bytes.")
+        return []
+    except DataError as error:
+        print(error)
+        return []
+    return ids
 
 
 def _change_setting(settings, line):
@@ -190,8 +195,8 @@ def _encoded(setup, path, lines, first=1):
 def _rows_of_file(setup, lines):
     """Return the ids of the lines of a file, and print notes on unusual lines."""
     task = setup.values["multiproblem_task_id"]
-    # A MultiProblem is a language model. The lines are the inputs of one of its tasks. In the ids
-    # that it continues, the id of the task replaces EOS after the inputs.
+    # A MultiProblem is a language model. The lines are the inputs of one of its tasks. The id of
+    # the task replaces the EOS of each line.
     if task >= 0:
         ids = line_encoding.sources(setup.source, lines, setup.encoders["targets"])
         problem = setup.problem.task_of(task, setup.specs["targets"].vocab_size)
