@@ -10,6 +10,7 @@ from ut_keras.errors import UserError
 from ut_keras.layers.attention import attention
 from ut_keras.layers.depth import transformer_layer
 from ut_keras.layers.transition import sigma_moe
+from ut_keras.metrics import losses
 
 REAL = np.array([[True, True, True], [True, True, False]])
 EXPERTS = "'sigma_moe(num_experts=4, k=2, entropy_weight=0.5)'"
@@ -165,6 +166,24 @@ def test_cached_decoding_matches_uncached():
     plain = model.generate(inputs, beam_size=2, decode_length=5, cache=False)
     np.testing.assert_array_equal(cached.ids, plain.ids)
     np.testing.assert_allclose(cached.scores, plain.scores, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_xla_compiles_the_gradient_in_a_loop_over_steps():
+    without_dropout = "layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0"
+    model = make_model(f"recurrence_type=act,ffn_layer={EXPERTS},{without_dropout}")
+
+    def gradients(features):
+        with tf.GradientTape() as tape:
+            output = model.forward(features, training=True)
+            loss = losses.total(model.loss_terms(output, features["targets"], True))
+        found = tape.gradient(loss, model.trainable_variables)
+        return [loss, *map(tf.convert_to_tensor, found)]
+
+    features = {name: tf.constant(ids) for name, ids in FEATURES.items()}
+    compiled = tf.function(gradients, autograph=False, jit_compile=True)(features)
+    for found, want in zip(compiled, gradients(features), strict=True):
+        np.testing.assert_allclose(found, want, atol=1e-5 * max(1, np.abs(want).max()))
 
 
 @pytest.mark.parametrize("given", ["experts=4", "k=2.5", "k=True", "hp=1"])

@@ -100,13 +100,21 @@ class SigmaMoE(renamed.RenamedAttributes, transition.FeedForward):
         best, chosen = tf.math.top_k(scores, self.k)  # [B, S, k]
         gates = tf.one_hot(chosen, self.num_experts) * tf.sigmoid(best)[..., tf.newaxis]
         gates = tf.cast(tf.reduce_sum(gates, axis=-2), self.compute_dtype)  # [B, S, E]
-        gates = tf.repeat(gates, self.filter_size // self.num_experts, axis=-1)
-        hidden = self.relu_dropout(self.expand(x) * gates, training=training)
+        hidden = self.relu_dropout(self._gated(self.expand(x), gates), training=training)
         output = self._contracted(hidden, padding_mask)
         router_probability = transition.zero_at_padding(tf.nn.softmax(scores), padding_mask)
         return MixtureOutput(
             output, tf.reduce_sum(router_probability, axis=1) if training else None
         )
+
+    def _gated(self, hidden, gates):
+        """Return `hidden` [B, S, F], with the channels of each expert multiplied by its gate.
+
+        XLA could not compile the gradient of `tf.repeat` in a loop.
+        """
+        by_expert = [self.num_experts, self.filter_size // self.num_experts]
+        divided = tf.reshape(hidden, tf.concat([tf.shape(hidden)[:-1], by_expert], axis=0))
+        return tf.reshape(divided * gates[..., tf.newaxis], tf.shape(hidden))
 
     def compute_output_shape(self, x_shape: Shape) -> Any:
         return MixtureOutput(super().compute_output_shape(x_shape), (x_shape[0], self.num_experts))
