@@ -238,6 +238,13 @@ def test_options_give_the_scores_of_the_model(tmp_path):
         assert ids[0] != 1
         np.testing.assert_allclose(score, expected.sum() - np.log1p(-np.exp(end)), atol=1e-3)
     assert 0 < ended < 40  # some outputs end, and others are truncated
+    # CTranslate2 does not run the model for a source that contains only EOS.
+    [empty] = translator.translate_batch(
+        [["1"]], return_scores=True, max_decoding_length=12, **ctranslate2_export.OPTIONS
+    )
+    assert empty.hypotheses == [[]] and empty.scores == [0]
+    assert model.generate({"inputs": [[1]]}, decode_length=11).ids[0, 0, 0] > 1
+    assert "For an empty source, translate_batch returns an empty" in ctranslate2_export.ADVICE
 
 
 def _log_probabilities(model):

@@ -40,8 +40,9 @@ ADVICE = (
     "and max_decoding_length=<source length + extra_length>. Call score_batch with "
     "max_input_length=0. "
     "By default CTranslate2 cuts sources and targets at 1,024 tokens, scores a cut target as if "
-    "it ended there, stops writing at 256 tokens, and forbids an empty output. The export holds "
-    f"{_POSITIONS:,} positions."
+    "it ended there, stops writing at 256 tokens, and forbids an empty output. For an empty "
+    "source, translate_batch returns an empty output without running the model. "
+    f"The export holds {_POSITIONS:,} positions."
 )
 
 
