@@ -32,7 +32,7 @@ class Parity40(generated_classes.GeneratedClasses):
     longest = _LONGEST
     all_trained_length = 9
 
-    def draw(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
+    def sample_words(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
         length = 2 * self.longest if split == "test" else rng.integers(1, self.longest + 1)
         bits = rng.integers(2, size=length)
         return [str(bit) for bit in bits], self.labels[bits.sum() % 2]
@@ -52,7 +52,7 @@ class Dyck40(generated_classes.GeneratedClasses):
     words = (_OPENS, _CLOSES)
     labels = ("no", "yes")
 
-    def draw(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
+    def sample_words(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
         pairs = _LONGEST if split == "test" else int(rng.integers(1, _LONGEST // 2 + 1))
         brackets = _balanced(rng, pairs)
         if rng.random() < 0.5:

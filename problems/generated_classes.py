@@ -50,7 +50,7 @@ class Generated(problem.Problem):
 
 
 class GeneratedClasses(Generated):
-    """A classification problem of random words. A subclass defines `draw`.
+    """A classification problem of random words. A subclass defines `sample_words`.
 
     Attributes:
         words: tuple of str. The vocabulary. Words must not contain spaces.
@@ -62,7 +62,7 @@ class GeneratedClasses(Generated):
     words: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
 
-    def draw(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
+    def sample_words(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
         """Sample (list of words, label)."""
         raise NotImplementedError
 
@@ -74,7 +74,7 @@ class GeneratedClasses(Generated):
 
     def sample(self, rng: np.random.Generator, split: str) -> dict[str, str]:
         while True:
-            words, label = self.draw(rng, split)
+            words, label = self.sample_words(rng, split)
             inputs = " ".join(words)
             is_trained = not is_held_out(inputs) or self.is_all_trained(words)
             if is_trained == (split == "train"):

@@ -120,8 +120,8 @@ class PythonProgram:
         self._unused_names = rng.sample("abcdefghij", 10)
         self._previous: tuple[str, int] | None = None
 
-    def draw(self, nesting: int) -> tuple[str, int]:
-        """Return (text, answer): a program with `nesting` operations, and its output."""
+    def sample(self, nesting: int) -> tuple[str, int]:
+        """Sample (text, answer): a program with `nesting` operations, and its output."""
         ops = (self._pair, self._small_product, self._same, self._variable, self._loop, self._if)
         for _ in range(nesting):
             text, value = self._previous = self._rng.choice(ops)()
@@ -189,7 +189,7 @@ _TENTHS = {"train": range(8), "dev": (8,), "test": (9,)}
 
 
 class LearningToExecute(generated_classes.Generated):
-    """Base class of the problems. A subclass defines `draw`."""
+    """Base class of the problems. A subclass defines `sample_texts`."""
 
     paper = "Dehghani et al. 2019, table 6"
     sizes = {"train": 1_000_000, "dev": 2_000, "test": 10_000}
@@ -199,7 +199,7 @@ class LearningToExecute(generated_classes.Generated):
 
     def sample(self, rng: random.Random, split: str) -> dict[str, str]:
         while True:
-            inputs, targets = self.draw(rng, *self.limits(rng, split))
+            inputs, targets = self.sample_texts(rng, *self.limits(rng, split))
             if zlib.crc32(inputs.encode()) % 10 in _TENTHS[split]:
                 return {"inputs": inputs, "targets": targets}
 
@@ -209,7 +209,7 @@ class LearningToExecute(generated_classes.Generated):
             return self.max_digits, self.max_operations
         return rng.randint(1, self.max_digits), rng.randint(1, self.max_operations)
 
-    def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
+    def sample_texts(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
         """Sample (inputs, targets) with the given numbers of digits and operations."""
         raise NotImplementedError
 
@@ -219,7 +219,7 @@ class Program(LearningToExecute):
 
     ops: tuple[str, ...]
 
-    def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
+    def sample_texts(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
         text, answer = chain_program(rng, self.ops, digits, operations)
         return text, str(answer)
 
@@ -232,7 +232,7 @@ class Memory(LearningToExecute):
     max_operations = 1
     answer: Callable[[str], str]
 
-    def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
+    def sample_texts(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
         inputs, _ = _literal(rng, digits)
         return inputs, self.answer(inputs)
 
@@ -244,10 +244,10 @@ class ProgramZaremba(LearningToExecute):
     paper = "Zaremba & Sutskever 2015"
 
     def limits(self, rng: random.Random, split: str) -> tuple[int, int]:
-        return self.max_digits, self.max_operations  # `draw` samples both numbers
+        return self.max_digits, self.max_operations  # `sample_texts` samples both numbers
 
-    def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
-        text, answer = PythonProgram(rng, digits).draw(rng.randint(1, operations))
+    def sample_texts(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
+        text, answer = PythonProgram(rng, digits).sample(rng.randint(1, operations))
         return text, str(answer)
 
 

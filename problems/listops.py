@@ -41,7 +41,7 @@ class ListOps(generated_classes.GeneratedClasses):
     depths = {"train": (1, 5), "dev": (6, 6), "test": (7, 8)}
     most_words = 50
 
-    def draw(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
+    def sample_words(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
         depth = int(rng.integers(*self.depths[split], endpoint=True))
         words, value = _list(rng, depth, self.most_words - _fewest_words(depth))
         return words, str(value)

@@ -66,7 +66,7 @@ class Sudoku6(generated_classes.Generated):
     def sample(self, rng: np.random.Generator, split: str) -> dict[str, str]:
         depth = int(rng.integers(*self.depths[split], endpoint=True))
         while True:
-            solution = draw_solution(rng)
+            solution = sample_solution(rng)
             targets = _text(solution)
             if generated_classes.is_held_out(targets) == (split != "train"):
                 puzzle = dig(rng, solution, depth)
@@ -74,7 +74,7 @@ class Sudoku6(generated_classes.Generated):
                     return {"inputs": _text(puzzle), "targets": targets}
 
 
-def draw_solution(rng: np.random.Generator) -> list[int]:
+def sample_solution(rng: np.random.Generator) -> list[int]:
     """Sample a full grid, cell by cell, beginning with the most restricted cells."""
     cells = [0] * (SIZE * SIZE)
     _fill(cells, rng)

@@ -63,7 +63,7 @@ class TableLookup(generated_classes.GeneratedClasses):
     tables = TABLES
     num_composed = 8
 
-    def draw(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
+    def sample_words(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
         depth = rng.integers(*self.depths[split], endpoint=True)
         functions = rng.integers(self.num_composed, size=depth)
         return self.composed(int(rng.integers(8)), functions)
@@ -109,11 +109,11 @@ class PublishedTableLookup(TableLookup):
                 for _ in range(1 if function < 9 else 31):
                     count -= 1
                     yield {"inputs": " ".join(words), "targets": label}
-        drawn: set[str] = set()
-        while len(drawn) < count:
+        sampled: set[str] = set()
+        while len(sampled) < count:
             sample = self.sample(rng, split)
-            if sample["inputs"] not in drawn:
-                drawn.add(sample["inputs"])
+            if sample["inputs"] not in sampled:
+                sampled.add(sample["inputs"])
                 yield sample
 
 

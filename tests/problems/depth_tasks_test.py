@@ -258,6 +258,6 @@ def test_sudoku_splits_have_different_solutions():
 
 def test_unsolvable_puzzle_has_no_steps():
     assert sudoku.steps_to_solve([0] * 36) is None
-    solution = sudoku.draw_solution(np.random.default_rng(0))
+    solution = sudoku.sample_solution(np.random.default_rng(0))
     assert sudoku.steps_to_solve(solution) == 0
     assert sudoku.dig(np.random.default_rng(0), solution, 30) is None

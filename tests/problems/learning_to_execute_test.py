@@ -244,7 +244,7 @@ def test_python_programs():
     seen = collections.Counter()
     literals = set()
     for _ in range(5000):
-        text, answer = learning_to_execute.PythonProgram(rng, 3).draw(rng.randint(1, 3))
+        text, answer = learning_to_execute.PythonProgram(rng, 3).sample(rng.randint(1, 3))
         assert answer == run_python(text)
         lines = text.split("#")
         assert lines[-1].startswith("print(")
@@ -269,7 +269,7 @@ def test_python_programs():
 
 def test_literals_of_python_programs_include_the_power_of_ten():
     rng = random.Random(1)
-    texts = [learning_to_execute.PythonProgram(rng, 1).draw(1)[0] for _ in range(500)]
+    texts = [learning_to_execute.PythonProgram(rng, 1).sample(1)[0] for _ in range(500)]
     pairs = [re.fullmatch(r"print\(\((\d+)[-+](\d+)\)\)", text) for text in texts]
     found = {int(number) for pair in pairs if pair for number in pair.groups()}
     assert found == set(range(1, 11))
@@ -277,5 +277,5 @@ def test_literals_of_python_programs_include_the_power_of_ten():
 
 def test_literals_cover_all_numbers_of_their_length():
     rng = random.Random(1)
-    texts = [problems.get("lte_copy").draw(rng, 2, 0)[0] for _ in range(2000)]
+    texts = [problems.get("lte_copy").sample_texts(rng, 2, 0)[0] for _ in range(2000)]
     assert (min(texts), max(texts), len(set(texts))) == ("10", "99", 90)
