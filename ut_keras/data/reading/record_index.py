@@ -184,7 +184,7 @@ def get(files: Sequence[str], lengths_of: Callable[..., Any], key: str) -> Recor
     ]
     digest = hashlib.sha256(repr((_FORMAT, states, key)).encode()).hexdigest()[:16]
     index = _indexes.pop((folder, digest), None)
-    _indexes[folder, digest] = _get(files, lengths_of, digest) if index is None else index
+    _indexes[folder, digest] = _load_or_build(files, lengths_of, digest) if index is None else index
     for oldest in list(_indexes)[:-_MAX_INDEXES]:
         del _indexes[oldest]
     return _indexes[folder, digest]
@@ -196,13 +196,13 @@ def _name_from(folder, file):
     return os.path.relpath(os.path.join(os.path.realpath(own_folder), name), folder)
 
 
-def _get(files, lengths_of, digest):
+def _load_or_build(files, lengths_of, digest):
     folder, name = os.path.dirname(files[0]), f"record_index-{digest}.npz"
-    path, there = own_files.path(folder, name), own_files.find(folder, name)
-    kept = _load(there)
+    path, existing = own_files.path(folder, name), own_files.find(folder, name)
+    kept = _load(existing)
     if kept is not None:
         sizes, lengths = kept
-        return RecordIndex(files, sizes, lengths, there)
+        return RecordIndex(files, sizes, lengths, existing)
     sizes, lengths, seconds = _scan(files, lengths_of)
     index = RecordIndex(files, sizes, lengths, path)
     if len(lengths) >= _RECORDS_WORTH_KEEPING:
