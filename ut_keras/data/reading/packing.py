@@ -11,6 +11,7 @@ examples. The rows and the ids are the same as those of T2T's `generator_utils.p
 without spacing. All of T2T's problems pack without spacing.
 """
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -34,27 +35,38 @@ def pack(
     Yields:
         dicts of id lists. As in T2T, a row without inputs has "inputs" [0], which no model reads.
     """
-    # An open row is a pair: the space that is left for each feature, and the examples in the row.
-    rows: list[tuple[dict[str, int], list[dict[str, list[int]]]]] = []
+    rows: list[_OpenRow] = []
     for example in examples:
         pieces, example = _cut(example, packed_length)
         for piece in pieces:
             yield _features([piece])
         if example is None:
             continue
-        fits = (r for r in rows if all(len(ids) <= r[0][name] for name, ids in example.items()))
-        row = next(fits, None)
+        row = next((row for row in rows if row.has_space_for(example)), None)
         if row is None:
             if len(rows) == open_rows:
-                yield _features(rows.pop(0)[1])
-            row = dict.fromkeys(example, packed_length), []
+                yield _features(rows.pop(0).members)
+            row = _OpenRow(dict.fromkeys(example, packed_length))
             rows.append(row)
-        left, members = row
-        members.append(example)
+        row.add(example)
+    for row in rows:
+        yield _features(row.members)
+
+
+@dataclasses.dataclass
+class _OpenRow:
+    """A row to which examples can be added."""
+
+    space: dict[str, int]  # the number of ids that can be added to each feature
+    members: list[dict[str, list[int]]] = dataclasses.field(default_factory=list)
+
+    def has_space_for(self, example):
+        return all(len(ids) <= self.space[name] for name, ids in example.items())
+
+    def add(self, example):
+        self.members.append(example)
         for name, ids in example.items():
-            left[name] -= len(ids)
-    for _, members in rows:
-        yield _features(members)
+            self.space[name] -= len(ids)
 
 
 def unpack(features: "dict[str, tf.Tensor]") -> "tf.data.Dataset":
