@@ -259,11 +259,11 @@ def check_counts(files: Sequence[str], counts: Sequence[int], is_one_each: bool)
     found: Any = origin.get("samples")
     samples = found if is_one_each and isinstance(found, int) else None
     for shard, (file, count) in enumerate(zip(files, counts, strict=True)):
-        expected = [recorded[str(shard)]] if str(shard) in recorded else []
-        # Every shard has one sample of each group of len(files) successive samples.
-        if samples is not None and not expected:
-            share = samples // len(files)
-            expected = [share, share + 1] if samples % len(files) else [share]
+        expected = []
+        if str(shard) in recorded:
+            expected = [recorded[str(shard)]]
+        elif samples is not None:
+            expected = _possible_counts(samples, len(files))
         if expected and count not in expected:
             raise DataError(
                 f"{file} must hold {' or '.join(f'{number:,}' for number in expected)} records, as "
@@ -274,6 +274,15 @@ def check_counts(files: Sequence[str], counts: Sequence[int], is_one_each: bool)
             f"{filename}-{split} must hold {samples:,} records, as {path} says. "
             f"Received: {sum(counts):,}. {advice}."
         )
+
+
+def _possible_counts(samples, num_shards):
+    """Return the possible numbers of samples in a shard.
+
+    Every shard has one sample of each group of `num_shards` successive samples.
+    """
+    share = samples // num_shards
+    return [share, share + 1] if samples % num_shards else [share]
 
 
 def side_file_digests(data_dir: str, names: Iterable[str]) -> dict[str, str]:
@@ -351,16 +360,7 @@ def found_data_notes(
         files, limit = f"{filename}-{split}-*", origin.get("max_cases")
         if isinstance(limit, int) and (max_cases is None or max_cases > limit):
             limited.setdefault(limit, []).append(files)
-        former = origin.get("user_files")
-        if isinstance(former, dict):
-            # A file that was added to tmp_dir later may belong to another problem. A path of a
-            # missing file is compared, because the split depends on its absence.
-            present = {name: of for name, of in present.items() if name in former or not of}
-        if present and isinstance(former, dict) and former != present:
-            changed = [name for name in present if former.get(name) != present[name]]
-            # The other files are no longer read, for example train.tsv for the dev split because
-            # there is a dev.tsv now.
-            changed = changed or [name for name in former if name not in present]
+        if changed := _changed_user_files(origin.get("user_files"), present):
             outdated.setdefault(tuple(changed), []).append(files)
     notes = [
         f"{' and '.join(files)} have only the first {limit:,} samples, as max_cases requested. "
@@ -375,6 +375,26 @@ def found_data_notes(
             "must fit the new text."
         )
     return notes
+
+
+def _changed_user_files(former, present):
+    """Return the names of the user's files that have changed since the data were generated.
+
+    Args:
+        former: dict from name to fingerprint, from the origin. It is None in older origins.
+        present: dict from name to fingerprint of the files that exist now.
+    """
+    if not isinstance(former, dict):
+        return []
+    # A file that was added to tmp_dir later may belong to another problem. A path of a missing file
+    # is compared, because the split depends on its absence.
+    present = {name: of for name, of in present.items() if name in former or not of}
+    if not present:
+        return []
+    changed = [name for name in present if former.get(name) != present[name]]
+    # A former file that is not read now has changed too. For example, train.tsv is not read for the
+    # dev split because there is a dev.tsv now.
+    return changed or [name for name in former if name not in present]
 
 
 def side_file_notes(
