@@ -48,13 +48,13 @@ def serialize(columns: "Mapping[str, RaggedIds]") -> list[bytes]:
     Raises:
         DataError: if a row has no ids.
     """
-    _check(columns)
+    _check_not_empty(columns)
     features = [_features(name, columns[name]) for name in sorted(columns)]
     rows = map(b"".join, zip(*features, strict=True))
     return [_beginning(0x0A, len(row)) + row for row in rows]
 
 
-def _check(columns):
+def _check_not_empty(columns):
     empty = [np.flatnonzero(np.diff(ids.row_splits) == 0) for ids in columns.values()]
     for row in np.sort(np.concatenate(empty))[:1]:
         # The row has an empty feature, so this call raises a `DataError`.
