@@ -154,8 +154,7 @@ def make_batches(
     )
     if not len(order):
         raise _no_examples(len(index), files, kept)
-    if note := _left_out_note(lengths, settings, kept, training):
-        print(f"note: {note}", flush=True)
+    _print_left_out(lengths, settings, kept, training)
     to_batch = _parser(
         index,
         to_examples,
@@ -163,9 +162,8 @@ def make_batches(
         lengths_vary=options.lengths_vary and not settings.static_shapes,
     )
     fill_to = scheme.batch_sizes if training and settings.static_shapes else None
-    return indexed_batches.IndexedBatches(
-        index, order, _seed_of(seed, training), fill_to, to_batch, merged
-    )
+    seeds = _seed_of(seed, training)
+    return indexed_batches.IndexedBatches(index, order, seeds, fill_to, to_batch, merged)
 
 
 def _check_curriculum(settings, seed):
@@ -381,8 +379,8 @@ def _scheme_of_replica(settings, drop_long):
     return scheme
 
 
-def _left_out_note(lengths, settings, kept, training):
-    """Return a note on the examples that are too long or too short, or "" if there are none."""
+def _print_left_out(lengths, settings, kept, training):
+    """Print a note on the examples that are too long or too short, if there are any."""
     name = "max_length" if settings.max_length else "batch_size"
     counts = {
         f"{name}={kept.longest}": np.count_nonzero(lengths > kept.longest),
@@ -390,7 +388,8 @@ def _left_out_note(lengths, settings, kept, training):
     }
     examples = f"{len(lengths):,} {'training' if training else 'evaluation'} examples"
     parts = [f"{limit} skips {n:,} of {examples}" for limit, n in counts.items() if n]
-    return "; ".join(parts)
+    if parts:
+        print(f"note: {'; '.join(parts)}", flush=True)
 
 
 def _no_examples(count, files, kept):

@@ -129,8 +129,7 @@ def _check(check, good, *values, files):
     """
     row = tf.argmin(tf.cast(good, tf.int32))
     # `values` are converted to strings. For other types, `Assert` would build a condition with two
-    # subgraphs.
-    # TensorFlow traces `tf.gather` in a third of the time of `value[row]`.
+    # subgraphs. TensorFlow traces `tf.gather` in a third of the time of `value[row]`.
     shown = [
         tf.as_string(tf.gather(value, row)) if tf.is_tensor(value) else value for value in values
     ]
