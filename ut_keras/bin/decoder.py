@@ -220,8 +220,10 @@ def _print_bleu(setup, references, outputs):
     """Print the BLEU of sacreBLEU and of T2T."""
     task = setup.values["multiproblem_task_id"]
     language = decoder_setup.target_language(setup.problem, setup.specs, task)
-    compared = [list(map(setup.problem.text_for_bleu, texts)) for texts in (references, outputs)]
-    print(f"sacreBLEU: {bleu.sacrebleu_line(*compared, True, language)}")
+    right, written = (
+        list(map(setup.problem.text_for_bleu, texts)) for texts in (references, outputs)
+    )
+    print(f"sacreBLEU: {bleu.sacrebleu_line(right, written, True, language)}")
     print(f"T2T: {bleu.t2t_line(references, outputs, True)}")
     if note := bleu.tokenizer_note(references, language):
         print(f"{note}; use ut-bleu --language_pair to choose another.")
