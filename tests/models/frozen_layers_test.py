@@ -13,6 +13,11 @@ def _trained(model):
     return [variable.path for variable in model.trainable_variables]
 
 
+def _small():
+    """Return a model with one layer, because the tests trace its training step several times."""
+    return examples.make("transformer", "num_hidden_layers=1")
+
+
 @pytest.mark.parametrize("kind", ["adaptive", "lstm"])
 def test_frozen_parts_stay_frozen(kind, tmp_path):
     """Frozen parts stay frozen in a loaded model and in a clone.
@@ -54,7 +59,7 @@ def test_training_uses_trainable_set_after_an_earlier_call(method):
 
     Keras itself ignores the change, because the train function contains the old updates.
     """
-    model, features = examples.make("transformer"), examples.features("transformer")
+    model, features = _small(), examples.features("transformer")
     model.compile(adam.Adam(0.01))
 
     def is_changed():
@@ -75,7 +80,7 @@ def test_training_uses_trainable_set_after_an_earlier_call(method):
 
 def test_fit_rejects_a_layer_that_the_optimizer_does_not_know():
     """The optimizer has no moments for a layer that was frozen when the optimizer was built."""
-    model, features = examples.make("transformer"), examples.features("transformer")
+    model, features = _small(), examples.features("transformer")
     model.encoder.trainable = False
     model.compile(adam.Adam(0.01))
     model.fit(features, features["targets"], verbose=0)
