@@ -395,11 +395,17 @@ def test_generate_prompts_of_different_lengths_keep_their_options():
     assert len({tuple(row) for row in drawn[:, 0].numpy()}) == len(_UNEQUAL)
 
 
-def test_generate_rejects_traced_prompt_with_padding():
+@pytest.mark.parametrize(
+    "autograph",
+    # The conversion of all functions by AutoGraph takes several seconds.
+    [False, pytest.param(True, marks=pytest.mark.slow)],
+)
+def test_generate_rejects_traced_prompt_with_padding(autograph):
     model = _small("language_model")
     trace = tf.function(
         lambda x: model.generate({"inputs": x}, decode_length=2).ids,
         input_signature=[tf.TensorSpec([None, None], tf.int32)],
+        autograph=autograph,
     )
     assert trace(_UNEQUAL[:1]).shape[0] == 1
     for prompts in (_UNEQUAL, np.fliplr(_UNEQUAL)):

@@ -218,17 +218,22 @@ def test_logits_depend_on_source(kind):
 
 
 @pytest.mark.parametrize(
-    ("kind", "graph"),
+    ("kind", "mode"),
     [
-        *((kind, False) for kind in ALL),
-        ("adaptive", True),
-        ("encoder", True),
-        pytest.param("transformer", True, marks=pytest.mark.slow),
+        *((kind, "eager") for kind in ALL),
+        ("adaptive", "graph"),
+        ("encoder", "graph"),
+        # The conversion of all functions by AutoGraph takes several seconds.
+        pytest.param("adaptive", "autograph", marks=pytest.mark.slow),
+        pytest.param("encoder", "autograph", marks=pytest.mark.slow),
+        pytest.param("transformer", "autograph", marks=pytest.mark.slow),
     ],
 )
-def test_inspect_returns_shapes_and_losses(kind, graph):
+def test_inspect_returns_shapes_and_losses(kind, mode):
     model, features = examples.shared(kind), examples.features(kind)
-    inspect = tf.function(model.inspect) if graph else model.inspect
+    inspect = model.inspect
+    if mode != "eager":
+        inspect = tf.function(model.inspect, autograph=mode == "autograph")
     out = inspect(features)
     assert out._fields == ("logits", "losses", "encoder", "decoder")
     np.testing.assert_allclose(out.logits, examples.logits(kind), atol=1e-4)
