@@ -350,6 +350,47 @@ class Mine(Base):
         assert models.get("transformer", hp, problem, make.data_dir).target_space_id == cut
 
 
+def test_get_hparams_has_the_fields_of_t2t(make, capsys):
+    """For NAME_rev and NAME_copy, the features are exchanged or copied, as in T2T."""
+    problem = make(
+        """
+@registry.register_problem
+class Mine(Base):
+    vocab_type = text_problems.VocabType.CHARACTER
+    def feature_encoders(self, data_dir):
+        return {"inputs": text_encoder.ByteTextEncoder(), "targets": text_encoder.TextEncoder()}
+    def hparams(self, defaults, model_hparams):
+        defaults.modality = {name: modalities.ModalityType.SYMBOL for name in ("inputs", "targets")}
+        defaults.vocab_size = {"inputs": 258, "targets": 30}
+        defaults.input_space_id, defaults.target_space_id = 3, 7
+"""
+    )
+    capsys.readouterr()
+    for name, order, spaces in (
+        ("mine", ("inputs", "targets"), (3, 7)),
+        ("mine_rev", ("targets", "inputs"), (7, 3)),
+        ("mine_copy", ("inputs", "inputs"), (3, 3)),
+    ):
+        turned = problems.get(name)
+        encoders = turned.t2t.get_feature_encoders()
+        found = turned.t2t.get_hparams()
+        pairs = zip(("inputs", "targets"), order, strict=True)
+        assert found.vocabulary == {to: encoders[source] for to, source in pairs}
+        sizes = [{"inputs": 258, "targets": 30}[source] for source in order]
+        assert [found.vocab_size[to] for to in ("inputs", "targets")] == sizes
+        assert (found.input_space_id, found.target_space_id) == spaces
+        assert found.was_reversed == (name == "mine_rev")
+        assert found.was_copy == (name == "mine_copy")
+        specs = turned.feature_specs(make.data_dir)  # uses the hparams before the exchange
+        assert [specs[to].vocab_size for to in ("inputs", "targets")] == sizes
+    assert problem.target_space_id == 7 and "vocabulary" not in capsys.readouterr().out
+    cls = type(turned.t2t)
+    cls.get_hparams = lambda self, model_hparams=None: super(cls, self).get_hparams(model_hparams)
+    turned = problems.get("mine_rev")
+    with pytest.raises(DataError, match="mine_rev .* get_hparams. Received: Mine"):
+        turned.feature_specs(make.data_dir)
+
+
 def test_hparams_changing_model_hparams_prints_note(make, capsys):
     make(
         """

@@ -11,8 +11,15 @@ from typing import Any
 
 from ut_keras import hparam_schema
 from ut_keras.data import contract
+from ut_keras.errors import DataError
 from ut_keras.problems import problem
-from ut_keras.t2t import feature_modalities, missing, text_encoder, text_problems
+from ut_keras.t2t import (
+    feature_modalities,
+    missing,
+    overridden,
+    text_encoder,
+    text_problems,
+)
 from ut_keras.t2t import hparam as t2t_hparam
 from ut_keras.t2t import problem as t2t_problem
 
@@ -21,6 +28,7 @@ from ut_keras.t2t import problem as t2t_problem
 _USED_HPARAMS = {
     *("modality", "vocab_size", "input_modality", "target_modality"),
     *("input_space_id", "target_space_id", "stop_at_eos"),
+    *("vocabulary", "was_reversed", "was_copy"),  # `get_hparams` sets them for the package
 }
 
 
@@ -36,7 +44,8 @@ def read(
         data_dir: str. The folder with the vocabulary.
 
     Raises:
-        DataError: if the package returns other types than T2T's.
+        DataError: if the package returns other types than T2T's, or overrides `get_hparams` for a
+            reversed problem or a copy.
     """
     t2t._encoders = t2t._hparams = None
     if run_hparams is None:
@@ -46,12 +55,28 @@ def read(
     model_hparams.data_dir = data_dir
     encoders = _package_encoders(t2t, name, data_dir)
     before = model_hparams.values()
-    hparams = t2t.get_hparams(model_hparams)
+    hparams = _direct_hparams(t2t, name, model_hparams)
     _note_model_hparams(name, before, model_hparams.values())
     contract.check(hparams, contract.T2T_HPARAMS_FIELDS)
     built_in = _to_built_in(encoders, hparams)
     _note_unused_hparams(name, hparams)
     return built_in, hparams
+
+
+def _direct_hparams(t2t, name, model_hparams):
+    """Return the hparams of the package, before `get_hparams` exchanges inputs and targets.
+
+    ut_keras itself exchanges the features of a reversed problem.
+    """
+    hparams = t2t.get_hparams(model_hparams)
+    if not (t2t._was_reversed or t2t._was_copy):
+        return hparams
+    if not overridden.is_unchanged(t2t, "get_hparams"):
+        raise DataError(
+            f"{name}_rev and {name}_copy require a class that does not override get_hparams. "
+            f"Received: {type(t2t).__name__}. Override hparams instead."
+        )
+    return t2t._direct_hparams
 
 
 def _package_encoders(t2t: Any, name: str, data_dir: str | None) -> Mapping[str, Any]:

@@ -132,6 +132,8 @@ class Problem:
         self._was_copy = was_copy
         self._encoders: Encoders | None = None
         self._hparams: hparam.HParams | None = None
+        # The hparams before inputs and targets are exchanged for NAME_rev or copied for NAME_copy.
+        self._direct_hparams = default_hparams()
         self._task_id = -1
 
     # For the tasks of a `multi_problem.MultiProblem`.
@@ -184,11 +186,39 @@ class Problem:
     def get_hparams(self, model_hparams: hparam.HParams | None = None) -> hparam.HParams:
         if self._hparams is None:
             model_hparams = model_hparams or default_model_hparams()
-            self.get_feature_encoders(model_hparams.get("data_dir"))
+            encoders = self.get_feature_encoders(model_hparams.get("data_dir"))
             values = default_hparams()
             self.hparams(values, model_hparams)
-            self._hparams = values
+            self._direct_hparams = values
+            self._hparams = self._turned(values)
+            self._hparams.add_hparam("vocabulary", self._turned_features(encoders))
+            self._hparams.add_hparam("was_reversed", self._was_reversed)
+            self._hparams.add_hparam("was_copy", self._was_copy)
         return self._hparams
+
+    def _turned(self, values):
+        """Return the hparams of NAME_rev or NAME_copy; for other problems, the same object."""
+        if not (self._was_reversed or self._was_copy):
+            return values
+        turned = hparam.HParams(**values.values())
+        turned.modality = self._turned_features(values.modality)
+        turned.vocab_size = self._turned_features(values.vocab_size)
+        spaces = {"inputs": values.input_space_id or 0, "targets": values.target_space_id or 0}
+        spaces = self._turned_features(spaces)
+        turned.input_space_id, turned.target_space_id = spaces["inputs"], spaces["targets"]
+        return turned
+
+    def _turned_features(self, values):
+        """Return a dict in which the values of inputs and targets are exchanged or copied."""
+        turned = dict(values)
+        if self._was_reversed:
+            for name, other in (("inputs", "targets"), ("targets", "inputs")):
+                turned.pop(name, None)
+                if other in values:
+                    turned[name] = values[other]
+        if self._was_copy and "inputs" in turned:
+            turned["targets"] = turned["inputs"]
+        return turned
 
     @property
     def was_reversed(self) -> bool:
