@@ -67,6 +67,34 @@ def test_inputs_of_a_language_model_are_logged(names, lines, caplog):
     assert all("language model" in message for message in messages)
 
 
+@pytest.mark.parametrize(
+    ("targets", "names", "lines"),
+    [
+        ([[3, 4, 0]], ("inputs", "targets"), 1),
+        ([[3, 4, 1], [3, 4, 5]], ("inputs", "targets"), 0),  # a text that was cut
+        ([[3, 4, 0]], ("targets",), 0),
+    ],
+)
+def test_targets_without_end_are_logged_by_fit(targets, names, lines, caplog):
+    hp = hparams.get("universal_transformer_tiny", "hidden_size=4,num_heads=1,filter_size=4")
+    model = models.get("universal_transformer", hp, vocab_sizes=dict.fromkeys(names, 9))
+    model.compile("sgd")
+    ids = np.array(targets)
+    for method in (model.evaluate, model.fit):
+        method(dict.fromkeys(names, ids), ids, verbose=0)
+        found = [m for m in caplog.messages if "EOS, the id 1" in m]
+        assert len(found) == (lines if method == model.fit else 0)
+
+
+def test_list_of_targets_names_the_array():
+    hp = hparams.get("universal_transformer_tiny", "hidden_size=4,num_heads=1,filter_size=4")
+    model = models.get("universal_transformer", hp, vocab_sizes={"targets": 9})
+    model.compile("sgd")
+    ids = np.array([[3, 1], [4, 1]])
+    with pytest.raises(ValueError, match=r"y must be an array, such as np.array\(y\).*: 4 elem"):
+        model.fit({"targets": ids}, ids.tolist(), verbose=0)
+
+
 def test_ids_out_of_range_raise():
     ids = np.array([[3, 9]])
     for x, y in (({"inputs": ids}, None), ({}, ids)):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ut_keras.data import features
+from ut_keras.decoding.beam_search import EOS
 from ut_keras.layers.basic import embedding
 
 _LOG = logging.getLogger("ut_keras")
@@ -77,6 +78,26 @@ def check(
                 "loss. Received: other ids. The model shifts the decoder input by one position "
                 "itself, so do not shift either array."
             )
+
+
+def check_ends(specs: Mapping[str, features.FeatureSpec], x: Any) -> None:
+    """Log a line if the targets of `fit` have no EOS, after which `generate` would stop.
+
+    Language models are not checked, because their examples may be parts of a long text.
+
+    Args:
+        specs: as for `check`.
+        x: the data of `fit`.
+    """
+    ids = x.get("targets") if isinstance(x, Mapping) else None
+    is_symbol = specs["targets"].modality == "symbol" and "inputs" in specs
+    if is_symbol and isinstance(ids, np.ndarray) and ids.any() and not (ids == EOS).any():
+        _LOG.warning(
+            "The targets should end with EOS, the id %d, before the padding. Received: targets "
+            "without EOS. generate stops only after EOS, so its outputs would have the maximum "
+            "length.",
+            EOS,
+        )
 
 
 def _have_other_ids(y, targets):

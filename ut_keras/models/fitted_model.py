@@ -54,6 +54,8 @@ class FittedModel(compiled_model.CompiledModel):
         self._compile_if_needed()
         given = _FIT.bind(self, *args, **kwargs).arguments
         self._check_arrays(given.get("x"), given.get("y"))
+        if self.has_default_loss and "targets" in self.input_features:
+            array_checks.check_ends(self.specs, given.get("x"))
         callbacks = given.get("callbacks")
         callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks))
         if any(isinstance(callback, _SETS_LEARNING_RATE) for callback in callbacks):
@@ -502,8 +504,8 @@ def _single(name, values):
     found = keras.tree.flatten(values)
     if len(found) != 1:
         raise ValueError(
-            f"{name} must have one element, because the model has a single output. "
-            f"Received: {len(found)} elements."
+            f"{name} must be an array, such as np.array({name}). In Keras, a list has one element "
+            f"for each output, and the model has a single output. Received: {len(found)} elements."
         )
     return found[0]
 
