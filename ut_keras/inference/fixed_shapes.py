@@ -62,7 +62,9 @@ def source_shape(model: keras.Model, source_length: int | None, runtime: str) ->
     if reason and not (is_story and not model.hparams.trim_stories):
         raise ValueError(
             f"Padding must not change the output of a model for {runtime}, because its sources "
-            f"have one length. Received: a model in which padding changes the output: {reason}."
+            f"have one length. Received: a model in which padding changes the output: {reason}. "
+            'Train with a setting that masks the padding: see "What padding changes" in '
+            "docs/decoding.md."
         )
     if is_story:
         return [1, *model.specs["inputs"].shape]
