@@ -92,8 +92,9 @@ def check_same_architecture(saved: BasicHParams, current: BasicHParams) -> None:
     ]
     if differences:
         raise HParamError(
-            "The hparams must describe the model of the saved weights (by default, these are the "
-            "run's own hparams; another model requires another output_dir). "
+            "The hparams must describe the model of the saved weights (commands without "
+            "--hparams_set and --hparams use the run's hparams; another model requires another "
+            "output_dir). "
             f"Received: {'; '.join(differences)}."
         )
 
