@@ -289,6 +289,20 @@ def test_files_are_read_from_unpacked_folder(tmp_path):
     assert generate("babi_qa_sentence_single_task7_1k", tmp_path)[1] == {"train": 3, "dev": 1}
 
 
+@pytest.mark.parametrize("is_unpacked", [False, True])
+def test_carriage_returns_are_removed_as_in_t2t(tmp_path, is_unpacked):
+    """TensorFlow, with which T2T reads lines, removes all carriage returns."""
+    text = TRAIN.replace("\n", "\r\n").replace("John", "Jo\rhn")
+    path = write_archive(tmp_path, tasks=[1], train=text)
+    if is_unpacked:
+        subprocess.run(["tar", "-xzf", path, "-C", tmp_path], check=True)
+        os.remove(path)
+    first, second, third = babi_files.read_examples(str(tmp_path), "en", [1], "train")
+    assert first.story == ("Mary moved to the bathroom .", "John went to the hallway .")
+    assert (second.question, second.answer) == ("What is Mary carrying ?", "milkfootball")
+    assert third.story == ("Sandra slept .",)
+
+
 def test_changed_files_are_read_again(tmp_path):
     """A notebook may correct the files and generate the data again in the same process."""
     write_archive(tmp_path)

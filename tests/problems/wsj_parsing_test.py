@@ -97,6 +97,15 @@ def test_wsj_parsing_generates_data(tmp_path):
     assert generate(tmp_path)[1] == {"test": 2}
 
 
+def test_carriage_returns_are_removed_as_in_t2t(tmp_path):
+    (tmp_path / "wsjTrain.trees").write_bytes(
+        b"(TOP (S (NP (PRP I\rt)) (VP (VBZ works)) (. .)))\r\n"
+    )
+    problem = problems.get("wsj_parsing")
+    [sample] = problem.generate_samples("train", "", str(tmp_path), 0)
+    assert sample["inputs"] == "It works ."
+
+
 def test_missing_and_damaged_files_are_named(tmp_path):
     (tmp_path / "wsjTrain.trees").write_text(TREE)
     with pytest.raises(DataError, match="tmp_dir .*wsjEval.trees"):

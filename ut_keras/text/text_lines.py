@@ -85,22 +85,31 @@ def lines(path: str) -> Iterator[str]:
 
 
 def lines_as_in_t2t(path: str) -> Iterator[str]:
-    """Yield the lines of a file as T2T reads them, without carriage returns.
-
-    T2T reads lines with TensorFlow, which removes all carriage returns. If a line has a carriage
-    return before its end, the function prints one note for the file.
+    """Yield the lines of a file as T2T reads them, see `as_in_t2t`.
 
     Raises:
         DataError, OSError: as `lines`.
     """
-    for line in lines(path):
+    return as_in_t2t(lines(path), path)
+
+
+def as_in_t2t(lines: Iterable[str], title: str) -> Iterator[str]:
+    """Yield lines without carriage returns.
+
+    T2T reads lines with TensorFlow, which removes all carriage returns. If a line has a carriage
+    return before its end, the function prints one note for the file.
+
+    Args:
+        lines: iterable of str, without their line breaks.
+        title: str, the name of the file.
+    """
+    for line in lines:
         if "\r" in line:
             print_once(
-                f"note: lines of {path} have carriage returns before their ends. As in T2T, "
+                f"note: lines of {title} have carriage returns before their ends. As in T2T, "
                 "ut_keras removes them, which joins the words around them."
             )
-            line = line.replace("\r", "")
-        yield line
+        yield line.replace("\r", "")
 
 
 def carriage_return_note(number: int, title: str) -> str:
