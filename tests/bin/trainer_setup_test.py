@@ -259,8 +259,8 @@ def test_too_few_train_steps_are_rejected_before_data(tmp_path, capsys):
     line = small_run.error(capsys, trainer.main, [*argv, "--train_steps=100"])
     assert "Received: train_steps=100, learning_rate_warmup_steps=200." in line
     assert not list(tmp_path.iterdir())
-    [remedy] = re.findall(r"--hparams=\S+[^.]", line)
-    argv = _argv(tmp_path, "--generate_data", f"{schedule},{remedy.removeprefix('--hparams=')}")
+    [remedy] = re.findall(r"the hparam (\w+=\d+)", line)
+    argv = _argv(tmp_path, "--generate_data", f"{schedule},{remedy}")
     parsed = command_line.parse(flags.TRAINER, [*argv, "--train_steps=100"], "", "")
     assert trainer_setup.check(parsed).hp.learning_rate_warmup_steps == 10
 
