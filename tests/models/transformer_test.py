@@ -1,5 +1,8 @@
 """Tests of properties that every kind of model has."""
 
+import os
+import sys
+
 import keras
 import numpy as np
 import pytest
@@ -410,3 +413,20 @@ def test_call_rejects_training_with_losses_of_steps():
     model(features, training=False)
     with pytest.raises(ValueError, match="training=True is not supported by a model whose loss"):
         model(features, training=True)
+
+
+def test_autograph_does_not_convert_the_layers():
+    """The conversion takes seconds. A converted function is in a file that AutoGraph generates."""
+    model = examples.make("transformer")
+    files = []
+
+    before = model.encode
+
+    def encode(*arguments):
+        files.append(sys._getframe(1).f_code.co_filename)
+        return before(*arguments)
+
+    model.encode = encode
+    features = {name: tf.constant(ids) for name, ids in examples.features("transformer").items()}
+    tf.function(lambda features: model.forward(features).logits).get_concrete_function(features)
+    assert [os.path.basename(path) for path in files] == ["seq2seq.py"]

@@ -265,7 +265,10 @@ class Seq2Seq(keras_model.KerasModel):
             record_steps=record_steps,
             carried=carried,
         )
-        return self._forward(features, inputs, patches or {})
+        # In a user's `tf.function`, AutoGraph would take seconds to convert all layers. A layer of
+        # the user is not converted either, as in a call of the model.
+        run = tf.autograph.experimental.do_not_convert(self._forward)
+        return run(features, inputs, patches or {})
 
     def _forward(
         self,
