@@ -15,8 +15,8 @@ sizes a and b are those of `operations.py`, in bfloat16 with dropout 0.1. A batc
 - kernels: kernels of one update;
 - GB: what these kernels read and write;
 - compile, CPU s: CPU time in which XLA compiles the update, on all threads;
-- ms, estimated: the sum of the times of all kernels. If a condition decides which kernels run, the
-  sum contains the longer branch. The time of a kernel is 1.5 µs plus the
+- ms, estimated: the sum of the times of all kernels. If a condition selects one of two branches,
+  the sum contains only the branch that takes longer. The time of a kernel is 1.5 µs plus the
   larger of two times: its bytes at 4 TB/s, and its products at 650 TFLOP/s.
 
 The times are not measured. Without a GPU, XLA cannot compare several forms of a product. In
@@ -268,7 +268,7 @@ def _kernel(instruction, times, shapes, functions):
 def _written(instruction, inner):
     """Return the bytes that an instruction writes.
 
-    An update of a slice or of rows (scatter) writes only the slice or the rows.
+    The update of a slice writes only this slice. A scatter writes only the rows that it changes.
     """
     written = _size(instruction.shape)
     shapes = {each.name: each.shape for each in inner}

@@ -196,8 +196,8 @@ def _read_table(path):
 
 def _is_good(row):
     numbers = [row[name] or "" for name in ("verb_index", "n_intervening", "n_diff_intervening")]
-    # If a sentence begins with a quotation mark, it ends at the next quotation mark for the csv
-    # module. It then contains text of the following rows.
+    # If a sentence begins with a quotation mark, the csv module reads it up to the next quotation
+    # mark. The sentence then contains text of the following rows.
     return (
         not any("\n" in (row.get(name) or "") for name in ("sentence", "orig_sentence"))
         and row["verb_pos"] in TAGS
