@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tests.text import subword_text_encoder_test as golden
-from ut_keras.text import subword_tokenizer_op, text_encoder
+from ut_keras.text import subword_tokenizer_op, subword_vocabulary, text_encoder
 
 _PIECES = [*" _\\;u0159aBz.,'-\n\t", "  ", "\\u", "\\95;", "日本", "é", "ß", "\u3013", "\u00a0"]
 _PIECES += ["\U0001f600", "\u0301", "Ⅷ", "²", "\u200d", "\ufeff", "<pad>", "<EOS>", "the", " so "]
@@ -99,4 +99,12 @@ def test_saved_model_runs_without_ut_keras(tokenizer, encoder, tmp_path):
 def test_incomplete_vocabulary_raises():
     encoder = text_encoder.SubwordTextEncoder(subtokens=["<pad>", "<EOS>", "ab", "_"])
     with pytest.raises(ValueError, match=r"every character of its alphabet.*without \['/?0'"):
+        subword_tokenizer_op.SubwordTokenizer(encoder)
+
+
+def test_vocabulary_with_character_0_raises():
+    subtokens = ["<pad>", "<EOS>", "\0", *sorted(subword_vocabulary.ESCAPE_CHARACTERS)]
+    subtokens += [c for c in "<pad>EOS" if c not in subtokens]
+    encoder = text_encoder.SubwordTextEncoder(subtokens=list(dict.fromkeys(subtokens)))
+    with pytest.raises(ValueError, match=r"Received: .* subtokens with the character 0\.$"):
         subword_tokenizer_op.SubwordTokenizer(encoder)

@@ -77,10 +77,12 @@ def _check_vocabulary(subtokens, alphabet):
         )
     lacking = sorted(character for character in alphabet if character not in subtokens)
     if lacking or "\0" in alphabet:
+        faults = [f"without {lacking[:10]}"] if lacking else []
+        faults += ["with the character 0"] if "\0" in alphabet else []
         raise ValueError(
             "The vocabulary must contain every character of its alphabet (the characters of its "
             f"subtokens and '\\_u;0123456789') and must not contain the character 0. Received: a "
-            f"vocabulary of {len(subtokens)} subtokens without {lacking[:10]}."
+            f"vocabulary of {len(subtokens)} subtokens {' and '.join(faults)}."
         )
 
 
