@@ -192,7 +192,7 @@ def nearest_names(name: str, known: Collection[str]) -> list[str]:
     return near + longer[:5]
 
 
-def nearest_title(near: Collection[str]) -> str:
+def nearest_names_sentence(near: Collection[str]) -> str:
     """Return the sentence that lists the nearest names, or "" without names."""
     if not near:
         return ""
@@ -202,6 +202,6 @@ def nearest_title(near: Collection[str]) -> str:
 def unknown_name_message(kind: str, name: object, known: Collection[str]) -> str:
     """Return a line that lists the known names nearest to `name`."""
     if near := nearest_names(str(name), known):
-        return f"Unknown {kind}: {name!r}. {nearest_title(near)}"
+        return f"Unknown {kind}: {name!r}. {nearest_names_sentence(near)}"
     shown = ", ".join(sorted(known)[:10])
     return f"Unknown {kind}: {name!r}. There are {len(known)} names, for example: {shown}."

@@ -193,7 +193,7 @@ class _LastOverrides(argparse.Action):
 
 
 def _nearest_choice(value, flag):
-    """Return a sentence with the allowed value that is meant by another spelling, or ""."""
+    """Return a sentence that names the allowed value nearest to `value`, or ""."""
     names = {**{choice: choice for choice in flag.choices}, **dict(flag.other_names)}
     found = difflib.get_close_matches(value.lower(), names, n=1)
     return f" The nearest value: {names[found[0]]}." if found else ""
@@ -231,8 +231,8 @@ def _split_hparam_flags(argv):
 def raise_unknown(word: str, table: Iterable[Flag]) -> NoReturn:
     """Raise `UsageError` for an argument that belongs to no flag.
 
-    The message lists the nearest flags. If the argument is the name of an hparam, it names the flag
-    for hparams.
+    The message lists the nearest flags. If the argument is the name of an hparam, the message names
+    the flag for hparams.
     """
     if not word.startswith("--"):
         raise UsageError(
@@ -246,7 +246,7 @@ def raise_unknown(word: str, table: Iterable[Flag]) -> NoReturn:
 
 
 def _field_hint(name, flags):
-    """Return the flag that sets the hparam or the decode hparam `name`, or "" for other names."""
+    """Return a sentence with the flag that sets the hparam `name`, or "" for other names."""
     from ut_keras import hparam_schema
     from ut_keras.inference import decode_hparams
 
@@ -260,4 +260,4 @@ def _nearest_flags(name, flags):
     """Return a sentence that lists the supported flags nearest to `name`, or ""."""
     names = [flag.name for flag in flags.values() if not flag.unsupported]
     near = registry.nearest_names(name, names)
-    return registry.nearest_title([f"--{each}" for each in near])
+    return registry.nearest_names_sentence([f"--{each}" for each in near])

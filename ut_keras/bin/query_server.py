@@ -59,7 +59,7 @@ def predict(
         raise UsageError("Text must be UTF-8. Received: other bytes.")
     path = f"/v1/models/{urllib.parse.quote(servable_name, safe='')}:predict"
     body = json.dumps({"instances": texts}).encode()
-    status, content = _response(server, path, body, timeout_secs)
+    status, content = _send_request(server, path, body, timeout_secs)
     if status == http.HTTPStatus.NOT_FOUND:
         raise UsageError(
             f"{server} has no model of this name, or another API. Check --servable_name. Received: "
@@ -81,7 +81,7 @@ def predict(
     raise UsageError(f"{server} rejected the request, status {status}: {reason[:500]}")
 
 
-def _response(server, path, body, timeout_secs):
+def _send_request(server, path, body, timeout_secs):
     """Send a POST request, and return the status and the body of the response."""
     address = server.removeprefix("http://").removesuffix("/")
     if "/" in address:

@@ -1,4 +1,4 @@
-"""A loop over recurrence steps, without a loop in programs of XLA for a GPU."""
+"""A loop over recurrence steps. XLA programs for a GPU contain the steps one after another."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ import tensorflow as tf
 from ut_keras.ops import devices, private_api
 
 # With more steps, XLA compiles a `tf.while_loop`. The time of compiling grows with the number of
-# steps that are written out. A step with a condition takes more than twice the time of another.
+# steps that are written out. It is more than twice as long for a step with a condition.
 MOST_WRITTEN_OUT = 12
 MOST_CONDITIONS = 8
 
@@ -20,7 +20,7 @@ def run(
     max_steps: int,
     takes_all_steps: bool = False,
 ) -> Any:
-    """Take steps while `should_continue`, at most `max_steps`, and return the last state.
+    """Take steps while `should_continue` is True, at most `max_steps`; return the last state.
 
     If XLA compiles the loop for a GPU, the steps are written out one after another. If the number
     of steps is not known, each step is one `tf.cond`. The gradient of a `tf.while_loop` needs the
@@ -72,9 +72,8 @@ def _is_written_out(first, max_steps, takes_all_steps):
 
 def _take_step_if(condition, take_step, state):
     """Return the state after one more step if `condition` is True, and otherwise `state`."""
-    keep = tf.nest.map_structure
-    return tf.cond(
-        condition,
-        lambda: take_step(state),
-        lambda: keep(tf.identity, state, expand_composites=True),
-    )
+
+    def keep_state():
+        return tf.nest.map_structure(tf.identity, state, expand_composites=True)
+
+    return tf.cond(condition, lambda: take_step(state), keep_state)

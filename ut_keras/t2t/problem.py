@@ -190,35 +190,35 @@ class Problem:
             values = default_hparams()
             self.hparams(values, model_hparams)
             self._direct_hparams = values
-            self._hparams = self._turned(values)
-            self._hparams.add_hparam("vocabulary", self._turned_features(encoders))
+            self._hparams = self._reversed_or_copied(values)
+            self._hparams.add_hparam("vocabulary", self._reversed_or_copied_features(encoders))
             self._hparams.add_hparam("was_reversed", self._was_reversed)
             self._hparams.add_hparam("was_copy", self._was_copy)
         return self._hparams
 
-    def _turned(self, values):
+    def _reversed_or_copied(self, values):
         """Return the hparams of NAME_rev or NAME_copy; for other problems, the same object."""
         if not (self._was_reversed or self._was_copy):
             return values
-        turned = hparam.HParams(**values.values())
-        turned.modality = self._turned_features(values.modality)
-        turned.vocab_size = self._turned_features(values.vocab_size)
+        changed = hparam.HParams(**values.values())
+        changed.modality = self._reversed_or_copied_features(values.modality)
+        changed.vocab_size = self._reversed_or_copied_features(values.vocab_size)
         spaces = {"inputs": values.input_space_id or 0, "targets": values.target_space_id or 0}
-        spaces = self._turned_features(spaces)
-        turned.input_space_id, turned.target_space_id = spaces["inputs"], spaces["targets"]
-        return turned
+        spaces = self._reversed_or_copied_features(spaces)
+        changed.input_space_id, changed.target_space_id = spaces["inputs"], spaces["targets"]
+        return changed
 
-    def _turned_features(self, values):
+    def _reversed_or_copied_features(self, values):
         """Return a dict in which the values of inputs and targets are exchanged or copied."""
-        turned = dict(values)
+        changed = dict(values)
         if self._was_reversed:
             for name, other in (("inputs", "targets"), ("targets", "inputs")):
-                turned.pop(name, None)
+                changed.pop(name, None)
                 if other in values:
-                    turned[name] = values[other]
-        if self._was_copy and "inputs" in turned:
-            turned["targets"] = turned["inputs"]
-        return turned
+                    changed[name] = values[other]
+        if self._was_copy and "inputs" in changed:
+            changed["targets"] = changed["inputs"]
+        return changed
 
     @property
     def was_reversed(self) -> bool:

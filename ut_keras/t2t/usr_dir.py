@@ -210,14 +210,14 @@ def _import(package, folder_name, name, globals=None, locals=None, fromlist=(), 
     if top == "tensorflow":
         return tf1_compat.find(name, fromlist)
     if top == folder_name:
-        if not rest and _are_of_both(package, top, fromlist or ()):
+        if not rest and _has_mixed_names(package, top, fromlist or ()):
             return _import_one_by_one(package, folder_name, fromlist)
         if _is_own(package, top, rest, fromlist or ()):
             name = f"{package}.{rest}" if rest else package
     return builtins.__import__(name, globals, locals, fromlist)
 
 
-def _are_of_both(package, top, names):
+def _has_mixed_names(package, top, names):
     """Return whether some names are of the package and others of ut_keras' package `top`."""
     are_own = [_is_own(package, top, "", [name]) for name in names]
     return any(are_own) and not all(are_own)
