@@ -233,8 +233,8 @@ class Text2ClassTsv(OwnText, text_problems.Text2ClassProblem):
         number = sum(1 for _ in self.lines("train", tmp_dir))
         if len(shown) > max(_MOST_SHOWN, number // 2):
             print(
-                f"note: the {number:,} lines of the train split have {len(shown):,} labels. Each "
-                f"line must be {'<TAB>'.join(self.fields)}: the label is the last field.",
+                f"note: the {number:,} lines of the train split have {len(shown):,} labels. Check "
+                f"that the label is the last field: each line must be {'<TAB>'.join(self.fields)}.",
                 flush=True,
             )
 
@@ -300,7 +300,7 @@ def _is_quoted(field):
 
 
 def _quote_note(lines, title):
-    """Return a note on fields in quotes, which a program for CSV would remove."""
+    """Return the note that quotes around fields are a part of the text."""
     count = "1 line has a field" if lines == 1 else f"{lines:,} lines have fields"
     return (
         f"{title}: {count} in double quotes. The quotes are a part of the text, unlike in a CSV "
@@ -309,7 +309,7 @@ def _quote_note(lines, title):
 
 
 def _similar_files(tmp_dir):
-    """Return ", but with …" for files that differ from the train file only in the extension."""
+    """Return ", but with NAMES" for files such as train.csv, or "" if there are none."""
     with contextlib.suppress(OSError):
         names = sorted(n for n in os.listdir(tmp_dir or "") if n.rpartition(".")[0] == "train")
         if names:

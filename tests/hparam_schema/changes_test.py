@@ -88,7 +88,9 @@ def test_same_architecture_rejects_with_both_values():
     saved = TransformerHParams()
     current = saved.override("hidden_size=64,num_heads=4,batch_size=32")
     _assert_raises(
-        "Received: hidden_size=64 instead of 512; num_heads=4 instead of 8.$", saved, current
+        r"Received: hidden_size=64 instead of 512; num_heads=4 instead of 8\. Commands ",
+        saved,
+        current,
     )
     _assert_raises(
         " TransformerHParams. Received: UniversalTransformerHParams.",

@@ -91,7 +91,9 @@ def test_list_of_targets_names_the_array():
     model = models.get("universal_transformer", hp, vocab_sizes={"targets": 9})
     model.compile("sgd")
     ids = np.array([[3, 1], [4, 1]])
-    with pytest.raises(ValueError, match=r"y must be an array, such as np.array\(y\).*: 4 elem"):
+    with pytest.raises(
+        ValueError, match=r"y must be an array, such as np.array\(y\).*: a list with 4"
+    ):
         model.fit({"targets": ids}, ids.tolist(), verbose=0)
 
 

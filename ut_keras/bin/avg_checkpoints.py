@@ -29,8 +29,7 @@ from ut_keras.inference import feature_record, run_directory, run_json
 from ut_keras.training import output_folder
 
 _RECORDS = ("run.json", "hparams.json")
-# Runs that differ in these hparams have weights with the same meaning: the dtype of activations,
-# and the rule for the number of steps.
+# Hparams that do not change the meaning of the weights. The averaged runs may differ in them.
 _MAY_DIFFER = ("activation_dtype", "num_rec_steps_sampling")
 
 
@@ -223,7 +222,7 @@ def _check_same_model(paths):
                 raise UsageError(
                     f"The checkpoints must be of the same model. Received: {there}, {here}."
                 )
-            notes.append(f"note: {there}, {here}. The average has the last value")
+            notes.append(f"note: {there}, {here}. The hparams of the average have the last value.")
     return notes
 
 

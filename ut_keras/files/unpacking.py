@@ -94,11 +94,15 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
 
 
 def _path_inside(folder, name, archive):
-    """Return the path of a member of an archive in a folder. `name` must not lead outside of it."""
+    """Return the path in `folder` for the member `name` of an archive.
+
+    Raises:
+        DataError: if this path is outside the folder.
+    """
     target = os.path.normpath(os.path.join(folder, name))
     if os.path.isabs(name) or not target.startswith(folder + os.sep):
         raise DataError(
-            f"The names in an archive must stay inside the target folder. Received: {name!r} "
+            f"An archive must not have names outside the target folder. Received: {name!r} "
             f"in {archive}."
         )
     return target

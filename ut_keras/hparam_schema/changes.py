@@ -48,8 +48,8 @@ def check_as_trained(saved: BasicHParams, noted: dict[str, Any] | None, path: st
         current_values = ", ".join(f"{name}={getattr(saved, name)!r}" for name in changed)
         raise HParamError(
             f"{path} must contain the values that the run was trained with: {trained_values}. "
-            f"Received: {current_values}. Restore the file. For other values, commands have the "
-            "flag --hparams."
+            f"Received: {current_values}. Restore the file. To use other values in a command, pass "
+            "--hparams."
         )
     return trained
 
@@ -92,10 +92,9 @@ def check_same_architecture(saved: BasicHParams, current: BasicHParams) -> None:
     ]
     if differences:
         raise HParamError(
-            "The hparams must describe the model of the saved weights (commands without "
-            "--hparams_set and --hparams use the run's hparams; another model requires another "
-            "output_dir). "
-            f"Received: {'; '.join(differences)}."
+            "The hparams must describe the model of the saved weights. "
+            f"Received: {'; '.join(differences)}. Commands without --hparams_set and --hparams use "
+            "the run's hparams. Another model requires another output_dir."
         )
 
 

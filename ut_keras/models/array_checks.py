@@ -81,9 +81,10 @@ def check(
 
 
 def check_ends(specs: Mapping[str, features.FeatureSpec], x: Any) -> None:
-    """Log a line if the targets of `fit` have no EOS, after which `generate` would stop.
+    """Log a warning if the targets of `fit` contain no EOS.
 
-    Language models are not checked, because their examples may be parts of a long text.
+    `generate` stops only after EOS, and such a model does not learn to predict EOS. Language models
+    are not checked, because their examples may be parts of a long text.
 
     Args:
         specs: as for `check`.

@@ -505,7 +505,8 @@ def _single(name, values):
     if len(found) != 1:
         raise ValueError(
             f"{name} must be an array, such as np.array({name}). In Keras, a list has one element "
-            f"for each output, and the model has a single output. Received: {len(found)} elements."
+            f"for each output, and the model has a single output. Received: a "
+            f"{type(values).__name__} with {len(found)} elements."
         )
     return found[0]
 

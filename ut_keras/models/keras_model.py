@@ -11,7 +11,7 @@ from ut_keras.layers.basic import plugged_in
 from ut_keras.models import fitted_model, weight_files
 from ut_keras.models.freezing import freeze, frozen
 
-# Methods of `inference.saved_run.SavedRun` that a model does not have.
+# Methods and attributes of `inference.saved_run.SavedRun` that a model does not have.
 _NEEDS_TEXTS = ("translate", "classify", "class_scores", "observe", "dataset", "push", "encoders")
 
 
@@ -119,15 +119,15 @@ class KerasModel(fitted_model.FittedModel):
         )
 
     def __getattr__(self, name: str) -> Any:
-        """Raise `AttributeError`. For a method of `SavedRun`, the message names the class.
+        """Raise `AttributeError`. For a name in `SavedRun`, the message says how to make a run.
 
         Python calls this method only if there is no such attribute.
         """
         if name in _NEEDS_TEXTS:
             raise AttributeError(
-                f"{name} reads and writes texts, and a model reads and writes ids. Make a run with "
-                "the text encoders: run = SavedRun.of(model, problem, data_dir), or "
-                f"run = ut_keras.load(path, problem=…, data_dir=…). Then call run.{name}."
+                f"{name} requires a run with text encoders. Received: a model, which reads and "
+                "writes only ids. Make a run: run = SavedRun.of(model, problem, data_dir), or "
+                f"run = ut_keras.load(path, problem=…, data_dir=…). Then use run.{name}."
             )
         return self.__getattribute__(name)  # raises the original error
 

@@ -154,7 +154,7 @@ def make_batches(
     )
     if not len(order):
         raise _no_examples(len(index), files, kept)
-    _print_left_out(lengths, settings, kept, training)
+    _print_skipped(lengths, settings, kept, training)
     to_batch = _parser(
         index,
         to_examples,
@@ -379,8 +379,8 @@ def _scheme_of_replica(settings, drop_long):
     return scheme
 
 
-def _print_left_out(lengths, settings, kept, training):
-    """Print a note on the examples that are too long or too short, if there are any."""
+def _print_skipped(lengths, settings, kept, training):
+    """Print a note if examples are skipped because they are too long or too short."""
     name = "max_length" if settings.max_length else "batch_size"
     counts = {
         f"{name}={kept.longest}": np.count_nonzero(lengths > kept.longest),
@@ -393,7 +393,7 @@ def _print_left_out(lengths, settings, kept, training):
 
 
 def _no_examples(count, files, kept):
-    """Return the error that no example of the files is used.
+    """Return the error for files without an example that can be used.
 
     Args:
         count: int. The number of records in the files.
@@ -402,11 +402,12 @@ def _no_examples(count, files, kept):
     """
     if not count:
         return DataError(
-            f"Expected examples in {counted(len(files), 'file')}. Received: none, in {files[0]}."
+            f"Expected examples in {counted(len(files), 'file')}. Received: no example. "
+            f"The first file: {files[0]}."
         )
     limit = f"longer than max_length={kept.longest}" if kept.drops_long else "of the wrong length"
     return DataError(
         f"Expected examples of lengths {kept.shortest} to {kept.longest}. Received: all {count} "
-        f"examples were {limit} (or shorter than min_length={kept.shortest}), in {files[0]} and "
-        "the like."
+        f"examples were {limit} (or shorter than min_length={kept.shortest}). "
+        f"The first file: {files[0]}."
     )
