@@ -263,8 +263,8 @@ class Problem:
         """Return the paths of raw files that the user may change, such as train.tsv.
 
         If these files have changed and the data files exist already, data generation prints a note.
-        The default for a class of your own: the files in tmp_dir whose names have the name of the
-        split as a word, such as train.txt and pairs.train.csv.
+        The default for a class of your own: the files in tmp_dir whose names contain the name of
+        the split as a word, such as train.txt and pairs.train.csv.
 
         Args:
             split: str. Only the files on which this split depends are returned.

@@ -217,7 +217,7 @@ def _rows_of_file(setup, lines):
 
 
 def _print_bleu(setup, references, outputs):
-    """Print the BLEU of sacreBLEU and of T2T."""
+    """Print BLEU as sacreBLEU and as T2T compute it."""
     task = setup.values["multiproblem_task_id"]
     language = decoder_setup.target_language(setup.problem, setup.specs, task)
     right, written = (

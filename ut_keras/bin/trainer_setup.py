@@ -376,7 +376,7 @@ def eval_split(args: argparse.Namespace, problem: Any) -> str:
     # --schedule=train does not read the evaluation split.
     if wanted in problem.splits or getattr(args, "schedule", "") == "train":
         return wanted
-    # If the data do not have an optional split, an error is raised when they are read.
+    # If the data lack this optional split, the function that reads them raises an error.
     if wanted in problem.optional_splits:
         return wanted
     if "test" in problem.splits:

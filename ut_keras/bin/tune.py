@@ -151,7 +151,11 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def _set_direction(args, objective):
-    """Set the flag autotune_maximize to True if it is not given and a higher value is better."""
+    """Set the flag autotune_maximize to True if it is not given.
+
+    Raises:
+        UsageError: if the flag is not given and a smaller value of the objective is better.
+    """
     if args.autotune_maximize is not None:
         return
     if metrics_file.is_less_better(objective):

@@ -106,7 +106,7 @@ def export_ctranslate2(
 
 
 def _check_layers(model):
-    """Raise `ValueError` if CTranslate2 does not have the layers of a model."""
+    """Raise `ValueError` if CTranslate2 does not support the layers of a model."""
     mode = getattr(model.hparams, "prepend_mode", "none")
     keys = getattr(model.hparams, "hard_attention_k", 0)
     attention = getattr(model.hparams, "self_attention_type", "dot_product")

@@ -195,7 +195,8 @@ def _story_check(inputs, size):
 
     A loaded SavedModel accepts inputs of another size than the size in its signature.
     """
-    # Without the static shape, TensorFlow computes the condition when the signature runs.
+    # This operation hides the static shape. Therefore TensorFlow compares the shape when the
+    # signature runs.
     stories = tf.raw_ops.PlaceholderWithDefault(input=inputs, shape=[None, None, None])
     shape = tf.shape(stories)
     sentences, words = size

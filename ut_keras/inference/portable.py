@@ -77,7 +77,7 @@ def save(
 
 
 def _check_class(model):
-    """Check that the class of a model is the class that its name stands for."""
+    """Check that the class of a model is registered with the name of the model."""
     registered = models.registered_class(model.name)
     # A user's subclass of Transformer may also have the name "transformer". A notebook cell that
     # runs again makes another class with the same name in the same module.

@@ -247,7 +247,7 @@ def runs_in(folder: str, with_checkpoint: bool = False) -> str:
 
 
 def _exports_in(folder):
-    """Return a description of the SavedModels in a folder, or "" if there are none."""
+    """Return how to load the newest SavedModel in a folder, or "" if there is none."""
     with contextlib.suppress(OSError):
         for path in (folder, *(os.path.join(folder, n) for n in sorted(os.listdir(folder))[::-1])):
             if os.path.isfile(os.path.join(path, "saved_model.pb")):

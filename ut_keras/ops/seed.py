@@ -22,9 +22,9 @@ def per_replica(generator: keras.random.SeedGenerator) -> tf.Tensor:
     batch, such as the number of steps or the first position, must be equal in all replicas. Layers
     must not sample those numbers with this seed.
 
-    The seeds of two replicas are far from each other. So a layer with the seed 1 in the second
-    replica differs from a layer with the seed 2 in the first replica. The first replica has the
-    seed of a single device.
+    The seeds of two replicas are far from each other. Therefore a layer with the seed 1 in the
+    second replica samples other numbers than a layer with the seed 2 in the first replica. The
+    first replica has the seed of a single device.
 
     Returns:
         int32 [2]. On a GPU, the dtype is int64 instead, with the same numbers, because TensorFlow
@@ -45,7 +45,7 @@ def per_replica(generator: keras.random.SeedGenerator) -> tf.Tensor:
 
 
 def _replica_offset(replica, dtype):
-    """Return what a replica adds to a seed, [2]."""
+    """Return the numbers that a replica adds to a seed, [2]."""
     number = tf.cast(replica.replica_id_in_sync_group, dtype)
     return tf.stack([number * tf.constant(_REPLICA_STRIDE, dtype), tf.zeros_like(number)])
 

@@ -1,9 +1,9 @@
-"""Reads the text encoders and the T2T hparams that the problem of a package defines.
+"""Read the text encoders and the T2T hparams that the problem of a package defines.
 
     encoders, hparams = package_features.read(t2t, "my_problem", run_hparams, data_dir)
 
-An encoder of T2T becomes an encoder of ut_keras with the same ids. For each hparam of the package
-that has no effect in ut_keras, a note is printed.
+An encoder of T2T becomes an encoder of ut_keras with the same ids. A note names each hparam of the
+package that has no effect in ut_keras.
 """
 
 from collections.abc import Mapping

@@ -98,11 +98,11 @@ def find(class_name: str) -> type | None:
 
 def _fits_t2t(built_in):
     """Return whether T2T's methods can describe a built-in text problem."""
-    # A module other than `text_problems` defines problems with several vocabularies.
+    # If another module defines `feature_encoders`, the problem has several vocabularies.
     has_one_vocabulary = built_in.feature_encoders.__module__ == built_in_text.__name__
     has_texts = type(built_in).generate_encoded_samples is Problem.generate_encoded_samples
     is_class_problem = isinstance(built_in, built_in_text.Text2ClassProblem)
-    # Without a `Text2ClassProblem`, the classes are words of the vocabulary.
+    # The classes of other problems than `Text2ClassProblem` are words of the vocabulary.
     has_class_words = bool(built_in.class_label_features) and not is_class_problem
     return has_one_vocabulary and has_texts and not has_class_words
 

@@ -81,9 +81,10 @@ def assign(
 
 
 def _slot_name(optimizer, weight_name, number, is_lazy):
-    """Return T2T's name of the slot with a number.
+    """Return the name of a slot of a weight in T2T's checkpoint.
 
     Args:
+        number: int. The index of the slot among the slots of the weight.
         is_lazy: bool. Whether the checkpoint contains slots of LazyAdam.
     """
     if is_lazy and type(optimizer) is adam.Adam:

@@ -104,8 +104,8 @@ class Epochs:
         """
         batches, self._batches = self._batches, None
         if batches is not None:
-            # Without this call, Python closes the generator when it deletes the generator. Python
-            # then ignores an exception during the close, such as the one of a signal.
+            # Without this call, Python would close the generator when it deletes the generator.
+            # Python would then ignore an exception of a signal, and print a stack trace.
             batches.close()
 
     def write_position(self) -> None:

@@ -148,7 +148,7 @@ def merged(
 
 
 def _num_ids_of_merged(longest, counts):
-    """Return the number of ids, with padding, for each way to merge neighboring buckets.
+    """Return the number of ids, with padding, for each range of buckets that is merged into one.
 
     Args:
         longest: int array [buckets, features], the greatest length of each feature in a bucket.
@@ -168,16 +168,19 @@ def _num_ids_of_merged(longest, counts):
 def _least_padding(num_ids, most_merged):
     """Find the merged buckets with the least padding, by dynamic programming.
 
+    If a smaller number of merged buckets needs hardly more padding, it is used instead.
+
     Args:
         num_ids: the return value of `_num_ids_of_merged`.
         most_merged: int. The greatest number of merged buckets.
 
     Returns:
-        (list of int, the last bucket of each merged bucket; the number of ids of all buckets).
+        (list of int, int). The list contains the last bucket of each merged bucket. The int is the
+        number of ids, with padding, in all merged buckets.
     """
     num_buckets = len(num_ids)
-    # In round k, best[j] is the least number of ids of the buckets 0 to j in k + 1 merged buckets.
-    # starts[k][j] is the first bucket of the last one of these merged buckets.
+    # In round k, the buckets 0 to j form k + 1 merged buckets. best[j] is the least number of ids.
+    # The last merged bucket begins with the bucket starts[k][j].
     best, starts = num_ids[0], [np.zeros(num_buckets, int)]
     totals = [best[-1]]
     for _ in range(1, min(most_merged, num_buckets)):

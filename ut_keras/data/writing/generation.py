@@ -171,7 +171,7 @@ def _distribute(split, samples, shards, folder):
 def _write_shards(split, shards, buckets, encode, num_processes):
     """Write the samples of each bucket to the file of its shard.
 
-    If there is a `DataError`, none of these files is left.
+    If the function raises a `DataError`, it removes all these files.
 
     Returns:
         The number of records written.

@@ -382,18 +382,18 @@ def _changed_user_files(former, present):
 
     Args:
         former: dict from name to fingerprint, from the origin. It is None in older origins.
-        present: dict from name to fingerprint of the files that exist now.
+        present: the present fingerprints, see `user_file_fingerprints`.
     """
     if not isinstance(former, dict):
         return []
-    # A file that was added to tmp_dir later may belong to another problem. A path of a missing file
-    # is compared, because the split depends on its absence.
-    present = {name: of for name, of in present.items() if name in former or not of}
+    # A file that was added to tmp_dir later may belong to another problem, so it is not compared. A
+    # missing file is compared, because the split also depends on the fact that the file is missing.
+    present = {name: value for name, value in present.items() if name in former or not value}
     if not present:
         return []
     changed = [name for name in present if former.get(name) != present[name]]
-    # A former file that is not read now has changed too. For example, train.tsv is not read for the
-    # dev split because there is a dev.tsv now.
+    # A file that is no longer read counts as changed. For example, there is a dev.tsv now, so
+    # train.tsv is no longer read for the dev split.
     return changed or [name for name in former if name not in present]
 
 

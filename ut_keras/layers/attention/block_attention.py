@@ -235,7 +235,7 @@ def attend_densely(
 
 
 def _copies_after(upstream, q, key, value, dropout):
-    """Return copies of the arguments, from which the gradient computes the weights again."""
+    """Return the arguments, under XLA as copies. The gradient computes the weights from them."""
     if not private_api.is_compiled_by_xla():
         return q, key, value, dropout
     if dropout is None:

@@ -110,7 +110,7 @@ class SigmaMoE(renamed.RenamedAttributes, transition.FeedForward):
     def _gated(self, hidden, gates):
         """Return `hidden` [B, S, F], with the channels of each expert multiplied by its gate.
 
-        XLA could not compile the gradient of `tf.repeat` in a loop.
+        `tf.repeat` is not used, because XLA cannot compile its gradient in a loop.
         """
         by_expert = [self.num_experts, self.filter_size // self.num_experts]
         divided = tf.reshape(hidden, tf.concat([tf.shape(hidden)[:-1], by_expert], axis=0))

@@ -104,15 +104,15 @@ def _gated_sum(values, decays):
 def _gated_sum_by_doubling(values, decays):
     """Compute `_gated_sum` without a loop over positions, for XLA.
 
-    Before each round, `sums` at position i is c_i if only the last `reach` values up to i are
-    counted, and `products` is the product of the last `reach` decays. Each round doubles `reach`.
+    Before each round, `sums` at position i is the gated sum of the last `reach` values up to i.
+    `products` is the product of the last `reach` decays. Each round doubles `reach`.
     """
     sums, products = tf.cast(values, tf.float32), tf.cast(decays, tf.float32)
     length, reach = values.shape[1], 1
     while reach < length:
-        moved = [[0, 0], [reach, 0], [0, 0]]
-        earlier_sums = tf.pad(sums[:, :-reach], moved)
-        earlier_products = tf.pad(products[:, :-reach], moved)
+        paddings = [[0, 0], [reach, 0], [0, 0]]
+        earlier_sums = tf.pad(sums[:, :-reach], paddings)
+        earlier_products = tf.pad(products[:, :-reach], paddings)
         sums += products * earlier_sums
         products *= earlier_products
         reach *= 2
