@@ -102,7 +102,7 @@ def _path_inside(folder, name, archive):
     target = os.path.normpath(os.path.join(folder, name))
     if os.path.isabs(name) or not target.startswith(folder + os.sep):
         raise DataError(
-            f"An archive must not have names outside the target folder. Received: {name!r} "
+            f"The names in an archive must stay inside the target folder. Received: {name!r} "
             f"in {archive}."
         )
     return target
