@@ -49,6 +49,30 @@ def test_written_out_steps_equal_a_loop(limit, takes_all_steps):
     assert num_conditions == (0 if takes_all_steps else 10)  # 5 steps and their gradients
 
 
+def test_conditions_keep_the_values_of_tensor_arrays():
+    """The record of an adaptive depth is a TensorArray."""
+
+    def run(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            record = tf.TensorArray(tf.float32, 6, element_shape=[3], clear_after_read=False)
+            _, last, record = step_loop.run(
+                lambda state: state[0] < 2,
+                lambda state: (state[0] + 1, state[1] * x, state[2].write(state[0] + 1, state[1])),
+                (tf.constant(0), x, record.write(0, tf.zeros_like(x))),
+                5,
+            )
+            recorded = record.stack()
+            loss = tf.reduce_sum(tf.square(recorded)) + tf.reduce_sum(last)
+        return last, recorded, tape.gradient(loss, x)
+
+    compiled = tf.function(run, autograph=False, jit_compile=True)
+    assert _operations(compiled) == (0, 10)
+    x = tf.constant([0.5, 1.0, -2.0])
+    for found, want in zip(compiled(x), tf.function(run, autograph=False)(x), strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     "arguments, shape",
     [

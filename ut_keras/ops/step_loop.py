@@ -66,14 +66,13 @@ def _is_written_out(first, max_steps, takes_all_steps):
     if not isinstance(max_steps, int) or max_steps > most:
         return False
     # XLA must know the shapes of all results of a `tf.cond`.
-    leaves = tf.nest.flatten(first, expand_composites=True)
-    return takes_all_steps or all(tf.convert_to_tensor(x).shape.is_fully_defined() for x in leaves)
+    return takes_all_steps or all(
+        tf.convert_to_tensor(leaf).shape.is_fully_defined()
+        for leaf in tf.nest.flatten(first, expand_composites=True)
+        if not isinstance(leaf, tf.TensorArray)
+    )
 
 
 def _take_step_if(condition, take_step, state):
     """Return the state after one more step if `condition` is True, and otherwise `state`."""
-
-    def keep_state():
-        return tf.nest.map_structure(tf.identity, state, expand_composites=True)
-
-    return tf.cond(condition, lambda: take_step(state), keep_state)
+    return tf.cond(condition, lambda: take_step(state), lambda: state)
