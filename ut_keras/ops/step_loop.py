@@ -30,6 +30,7 @@ def run(
 
     If each step is a `tf.cond`, the gradient of the steps must contain no loop, such as a
     `tf.while_loop` in a user's own layer. XLA cannot compile the gradient of such a condition.
+    It can if `recompute` computes the steps again.
 
     Args:
         should_continue: function from a state to a bool scalar.
