@@ -1,10 +1,14 @@
 """Tests for loops over recurrence steps."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from ut_keras.layers.basic import dropout
 from ut_keras.ops import devices, step_loop
+
+LAYER = dropout.Dropout(0.1)
 
 
 @pytest.fixture(autouse=True)
@@ -13,13 +17,14 @@ def _with_gpu(monkeypatch):
     monkeypatch.setattr(devices, "has_gpu", lambda: True)
 
 
-def _function(limit, max_steps=5, jit_compile=True, **arguments):
+def _function(limit, max_steps=5, jit_compile=True, layer=LAYER, **arguments):
     """Return a function from x [3] to (x after some steps, gradient). A step is x -> x² / 2 + 1."""
 
     def run(x):
         with tf.GradientTape() as tape:
             tape.watch(x)
             _, last = step_loop.run(
+                layer,
                 lambda state: state[0] < limit,
                 lambda state: (state[0] + 1, tf.square(state[1]) / 2 + 1),
                 (tf.constant(0), x),
@@ -57,6 +62,7 @@ def test_conditions_keep_the_values_of_tensor_arrays():
             tape.watch(x)
             record = tf.TensorArray(tf.float32, 6, element_shape=[3], clear_after_read=False)
             _, last, record = step_loop.run(
+                LAYER,
                 lambda state: state[0] < 2,
                 lambda state: (state[0] + 1, state[1] * x, state[2].write(state[0] + 1, state[1])),
                 (tf.constant(0), x, record.write(0, tf.zeros_like(x))),
@@ -80,10 +86,11 @@ def test_conditions_keep_the_values_of_tensor_arrays():
         ({"max_steps": step_loop.MOST_CONDITIONS + 1}, (3,)),
         ({"max_steps": step_loop.MOST_WRITTEN_OUT + 1, "takes_all_steps": True}, (3,)),
         ({}, (None,)),
+        ({"layer": keras.Sequential([keras.layers.Dense(3)])}, (3,)),
     ],
 )
 def test_loop_remains(arguments, shape):
-    """XLA could not compile a `tf.cond` with results of unknown shapes."""
+    """XLA may be unable to compile a `tf.cond` with unknown shapes or with a layer of a user."""
     assert _operations(_function(2, **arguments), shape) == (2, 0)
 
 

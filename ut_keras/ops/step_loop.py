@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from ut_keras.ops import devices, private_api
@@ -14,6 +15,7 @@ MOST_CONDITIONS = 8
 
 
 def run(
+    layer: keras.layers.Layer,
     should_continue: Callable[[Any], tf.Tensor],
     take_step: Callable[[Any], Any],
     first: Any,
@@ -28,11 +30,12 @@ def run(
     copies the values of each step into it and out of it. Without a loop, there is no such store. In
     addition, XLA casts a weight once, and not in each step.
 
-    If each step is a `tf.cond`, the gradient of the steps must contain no loop, such as a
-    `tf.while_loop` in a user's own layer. XLA cannot compile the gradient of such a condition.
-    It can if `recompute` computes the steps again.
+    XLA cannot compile the gradient of a `tf.cond` that contains a `tf.while_loop`. A layer of a
+    user may contain one. If the number of steps is not known, the loop therefore remains if there
+    is such a layer.
 
     Args:
+        layer: the layer that takes the steps.
         should_continue: function from a state to a bool scalar.
         take_step: function from a state to the next state, which has the same structure and shapes.
         first: nest of tensors, the state before the first step.
@@ -43,7 +46,7 @@ def run(
     Returns:
         Nest like `first`.
     """
-    if not _is_written_out(first, max_steps, takes_all_steps):
+    if not _is_written_out(layer, first, max_steps, takes_all_steps):
         (last,) = tf.while_loop(
             should_continue,
             lambda state: (take_step(state),),
@@ -60,18 +63,29 @@ def run(
     return state
 
 
-def _is_written_out(first, max_steps, takes_all_steps):
+def _is_written_out(layer, first, max_steps, takes_all_steps):
     if not (private_api.is_compiled_by_xla() and devices.has_gpu()):
         return False
-    most = MOST_WRITTEN_OUT if takes_all_steps else MOST_CONDITIONS
-    if not isinstance(max_steps, int) or max_steps > most:
+    if not isinstance(max_steps, int):
         return False
-    # XLA must know the shapes of all results of a `tf.cond`.
-    return takes_all_steps or all(
-        tf.convert_to_tensor(leaf).shape.is_fully_defined()
-        for leaf in tf.nest.flatten(first, expand_composites=True)
-        if not isinstance(leaf, tf.TensorArray)
+    if takes_all_steps:
+        return max_steps <= MOST_WRITTEN_OUT
+    return (
+        max_steps <= MOST_CONDITIONS
+        and all(type(part).__module__.startswith("ut_keras.") for part in _layers_inside(layer))
+        and all(_has_known_shape(leaf) for leaf in tf.nest.flatten(first, expand_composites=True))
     )
+
+
+def _layers_inside(layer):
+    return [part for part in private_api.flatten_layers(layer) if part is not layer]
+
+
+def _has_known_shape(leaf):
+    """Return whether XLA knows the shape of a result of a `tf.cond`."""
+    if isinstance(leaf, tf.TensorArray):
+        return True
+    return tf.convert_to_tensor(leaf).shape.is_fully_defined()
 
 
 def _take_step_if(condition, take_step, state):

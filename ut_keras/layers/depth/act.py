@@ -250,6 +250,7 @@ class AdaptiveComputationTime(depth.Depth):
         if self.recompute_grad and inputs.training:
             apply_step = functools.partial(recompute.Recomputation(self), self._apply_step)
         last = step_loop.run(
+            self,
             lambda loop: self._loop_condition(loop, context),
             lambda loop: self._loop_body(loop, context, apply_step),
             first,

@@ -19,7 +19,6 @@ import tensorflow as tf
 
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.depth import act_decoding, act_step
-from ut_keras.ops import step_loop
 
 # The number of earlier columns that the inner loop computes at a time. With fewer columns, the loop
 # has more iterations. With more columns, it repeats more of them to fill the last chunk.
@@ -79,15 +78,13 @@ def _extend_lazily(act_layer, state, cache, window, context):
 
 def _loop(act_layer, apply_step, context, loop_state, cache):
     """Call `apply_step` until all new columns have halted."""
-
-    def should_continue(loop):
-        loop_state, _ = loop
-        return act_layer.halting.should_continue(
+    return tf.while_loop(
+        lambda loop_state, cache: act_layer.halting.should_continue(
             loop_state.halting, context.max_steps, context.epsilon
-        )
-
-    return step_loop.run(
-        should_continue, lambda loop: apply_step(*loop), (loop_state, cache), context.max_steps
+        ),
+        apply_step,
+        (loop_state, cache),
+        maximum_iterations=context.max_steps,
     )
 
 

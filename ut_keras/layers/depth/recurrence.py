@@ -304,6 +304,7 @@ class Recurrence(depth.Depth):
             apply_step: `_apply_step`, or a function with the same arguments and result.
         """
         return step_loop.run(
+            self,
             lambda loop: loop.step < limits.num_steps,
             lambda loop: self._loop_body(loop, context, limits, apply_step),
             first,
@@ -377,7 +378,7 @@ class Recurrence(depth.Depth):
             return _with_static_shapes(new, loop)._replace(stores=stores)
 
         last = step_loop.run(
-            lambda loop: loop.step < num_steps, body, first, num_steps, takes_all_steps=True
+            self, lambda loop: loop.step < num_steps, body, first, num_steps, takes_all_steps=True
         )
         return self.finish(last), last.stores
 
