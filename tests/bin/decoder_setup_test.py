@@ -97,7 +97,7 @@ def error(flags, capsys, monkeypatch, tmp_path):
         ({"model": "transformr"}, "nearest names?: transformer"),
         (
             {"hparams_set": "transformer_base"},
-            "without --hparams_set and.*hidden_size=512 instead of 16",
+            "hidden_size=512 instead of 16.*Commands without --hparams_set and --hparams use",
         ),
         ({"hparams": "hidden_size=32"}, "hidden_size=32 instead of 16"),
         ({"decode_hparams": "beam_size=5"}, "beam_size must be at most 4,.*Received: 5"),

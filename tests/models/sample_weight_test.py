@@ -263,7 +263,7 @@ def test_targets_and_weights_in_containers():
     expected = _update("universal", (square, targets), sample_weight=rows)
     for y, weights in ((targets, [rows]), ([targets], (rows,)), (targets, {"output": rows})):
         _assert_same(_update("universal", (square, y), sample_weight=weights), expected)
-    with pytest.raises(ValueError, match="y must be an array.* Received: 2"):
+    with pytest.raises(ValueError, match="y must be an array.* Received: a list with 2 elements"):
         _update("universal", (square, [targets, targets]), sample_weight=rows)
 
     model = examples.make("universal")
