@@ -11,6 +11,10 @@ from ut_keras.ops import devices, step_loop
 LAYER = dropout.Dropout(0.1)
 
 
+class OwnLayer(dropout.Dropout):
+    """A layer of a user."""
+
+
 @pytest.fixture(autouse=True)
 def _with_gpu(monkeypatch):
     """Programs of XLA get their form for GPUs. A CPU runs them."""
@@ -86,7 +90,8 @@ def test_conditions_keep_the_values_of_tensor_arrays():
         ({"max_steps": step_loop.MOST_CONDITIONS + 1}, (3,)),
         ({"max_steps": step_loop.MOST_WRITTEN_OUT + 1, "takes_all_steps": True}, (3,)),
         ({}, (None,)),
-        ({"layer": keras.Sequential([keras.layers.Dense(3)])}, (3,)),
+        ({"layer": keras.Sequential([LAYER, OwnLayer(0.1)])}, (3,)),
+        ({"layer": OwnLayer(0.1)}, (3,)),
     ],
 )
 def test_loop_remains(arguments, shape):

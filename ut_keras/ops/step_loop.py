@@ -31,8 +31,8 @@ def run(
     addition, XLA casts a weight once, and not in each step.
 
     XLA cannot compile the gradient of a `tf.cond` that contains a `tf.while_loop`. A layer of a
-    user may contain one. If the number of steps is not known, the loop therefore remains if there
-    is such a layer.
+    user may contain one. If the number of steps is not known, the loop therefore remains if `layer`
+    is a layer of a user or contains one.
 
     Args:
         layer: the layer that takes the steps.
@@ -72,13 +72,13 @@ def _is_written_out(layer, first, max_steps, takes_all_steps):
         return max_steps <= MOST_WRITTEN_OUT
     return (
         max_steps <= MOST_CONDITIONS
-        and all(type(part).__module__.startswith("ut_keras.") for part in _layers_inside(layer))
+        and all(_is_of_ut_keras(part) for part in private_api.flatten_layers(layer))
         and all(_has_known_shape(leaf) for leaf in tf.nest.flatten(first, expand_composites=True))
     )
 
 
-def _layers_inside(layer):
-    return [part for part in private_api.flatten_layers(layer) if part is not layer]
+def _is_of_ut_keras(layer):
+    return type(layer).__module__.startswith("ut_keras.")
 
 
 def _has_known_shape(leaf):
