@@ -416,7 +416,7 @@ def test_call_rejects_training_with_losses_of_steps():
 
 
 def test_autograph_does_not_convert_the_layers():
-    """The conversion takes seconds. A converted function is in a file that AutoGraph generates."""
+    """A converted function is in a file that AutoGraph generates."""
     model = examples.make("transformer")
     files = []
 

@@ -265,8 +265,8 @@ class Seq2Seq(keras_model.KerasModel):
             record_steps=record_steps,
             carried=carried,
         )
-        # In a user's `tf.function`, AutoGraph would take seconds to convert all layers. A layer of
-        # the user is not converted either, as in a call of the model.
+        # In a user's `tf.function`, AutoGraph would convert the code of all layers. A layer of the
+        # user is not converted either, as in a call of the model.
         run = tf.autograph.experimental.do_not_convert(self._forward)
         return run(features, inputs, patches or {})
 
