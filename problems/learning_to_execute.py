@@ -17,6 +17,10 @@ x = a and adds b to x n times. `aifb<celsed` is a condition: its value is a if b
     lte_reverse           1203                                      "3021"
     lte_program_zaremba   j=85#for x in range(3):j+=92#print((j-7)) "354", the exact value
 
+`lte_program_units_first` has the programs of `lte_program`, with the last digit of every number
+first: "x=(x=65191for[2]x+=44514)for[2]x+=74771" has the targets "837731". A model can then write
+each digit of a sum before it knows the later digits, as one calculates by hand.
+
 **Tasks.** The first five tasks and the memory tasks follow Sonnet 1's generator. That generator has
 the task names and limits of the Universal Transformer paper (tables 5 and 6): literals of up to 5
 digits, up to 2 operations, and memory tasks of up to 55 digits. The paper does not name its
@@ -47,6 +51,7 @@ end symbols "@" and "." of Zaremba & Sutskever.
 
 import operator
 import random
+import re
 import zlib
 from collections.abc import Callable, Sequence
 
@@ -224,6 +229,20 @@ class Program(LearningToExecute):
         return text, str(answer)
 
 
+class ProgramUnitsFirst(Program):
+    """Sonnet's programs, with the last digit of every number first."""
+
+    paper = "Dehghani et al. 2019, table 6, with another order of digits"
+
+    def sample(self, rng: random.Random, split: str) -> dict[str, str]:
+        sample = super().sample(rng, split)
+        return {name: _reverse_numbers(text) for name, text in sample.items()}
+
+
+def _reverse_numbers(text):
+    return re.sub(r"\d+", lambda number: number[0][::-1], text)
+
+
 class Memory(LearningToExecute):
     """A memory task. The method `answer` converts the digits of the inputs to the targets."""
 
@@ -252,6 +271,9 @@ class ProgramZaremba(LearningToExecute):
 
 
 problem.declare("lte_program", Program, ops=("add", "subtract", "multiply", "if", "for"))
+problem.declare(
+    "lte_program_units_first", ProgramUnitsFirst, ops=("add", "subtract", "multiply", "if", "for")
+)
 problem.declare("lte_control", Program, ops=("if", "for"))
 problem.declare("lte_addition", Program, ops=("add",))
 problem.declare("lte_algebra", Program, ops=("add", "subtract", "multiply"))

@@ -15,7 +15,7 @@ from ut_keras.problems import learning_to_execute
 HPARAMS = types.SimpleNamespace(batch_size=4096, max_length=256)
 PROGRAMS = ["lte_addition", "lte_algebra", "lte_algebra_control", "lte_control", "lte_program"]
 MEMORY = ["lte_copy", "lte_double", "lte_reverse"]
-NAMES = sorted([*PROGRAMS, *MEMORY, "lte_program_zaremba"])
+NAMES = sorted([*PROGRAMS, *MEMORY, "lte_program_units_first", "lte_program_zaremba"])
 
 
 def samples(name, split, count=2000, seed=1):
@@ -77,6 +77,26 @@ def test_program_mix_and_limits():
         left, right = sample["inputs"].split(")+")
         assert len(left) == 12
         assert len(right) == 5
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_units_first_has_the_same_programs_with_reversed_numbers(split):
+    pairs = zip(
+        samples("lte_program", split, 200),
+        samples("lte_program_units_first", split, 200),
+        strict=True,
+    )
+    for plain, reversed_numbers in pairs:
+        assert reversed_numbers["targets"] == plain["targets"][::-1]
+        digits = re.split(r"(\D+)", plain["inputs"])
+        assert reversed_numbers["inputs"] == "".join(
+            part[::-1] if part.isdigit() else part for part in digits
+        )
+
+
+def test_units_first_example():
+    text = learning_to_execute._reverse_numbers("x=(x=19156for[2]x+=41544)for[2]x+=17747")
+    assert text == "x=(x=65191for[2]x+=44514)for[2]x+=74771"
 
 
 def test_lte_program_matches_worked_record(tmp_path, monkeypatch):

@@ -13,6 +13,8 @@ greedy and ends at EOS.
   dense transition and with four layers that have their own weights. It has 0.447 on the test and
   0.689 on validation. The paper reports an advantage of the Universal Transformer, which does not
   appear here.
+- **`program_units_first`** is an addition of ut_keras and no experiment of the paper. The programs
+  are the same, but the last digit of every number comes first.
 - **The LSTM** was still improving on copy when training ended. Its validation score was 0.056 after
   1,000 updates and 0.259 at the end.
 - `universal_large_batch` is meant for training on a GPU.
@@ -57,11 +59,12 @@ PAPER = {  # char-acc, seq-acc
 UPDATES = {"copy": 1_500, "program": 16_000}
 
 
-def _cell(task, name, updates, every=500, ending=""):
-    char, _, sequence = PAPER[task].get(name, "").partition(" ")
+def _cell(task, name, updates, every=500, ending="", order=""):
+    char, _, sequence = ("" if order else PAPER[task].get(name, "")).partition(" ")
+    problem = "_".join(filter(None, ("lte", task, order)))
     return Cell(
-        name=f"{task}/{name}{ending}",
-        problem=f"lte_{task}",
+        name=f"{problem.removeprefix('lte_')}/{name}{ending}",
+        problem=problem,
         model=MODELS[name][0],
         hparams_set=MODELS[name][1] + ending,
         updates=updates,
@@ -80,6 +83,10 @@ TABLE = Table(
     cells=(
         _cell("program", "universal", 70_000, every=1_000, ending="_small_batch"),
         _cell("program", "transformer", 70_000, every=1_000, ending="_small_batch"),
+        *(
+            _cell("program", name, 70_000, every=1_000, ending="_small_batch", order="units_first")
+            for name in ("universal", "transformer")
+        ),
         _cell("program", "universal", 90_000, every=1_000, ending="_large_batch"),
         *(_cell(task, name, UPDATES.get(task, 4_000)) for task in PAPER for name in MODELS),
     ),
