@@ -74,12 +74,27 @@ def copies_after(upstream: Sequence[Any], values: Sequence[tf.Tensor]) -> list[t
     if not private_api.is_compiled_by_xla():
         return copies
     # XLA ignores control dependencies. Therefore each copy is the sum of a value and `zero`, which
-    # depends on an upstream gradient. XLA cannot remove this addition, because XLA cannot know that
-    # `zero` is 0.
+    # depends on an upstream gradient.
     first = next(dy for dy in upstream if dy.dtype.is_floating)
-    element = tf.reduce_sum(tf.cast(tf.reshape(first, [-1])[:1], tf.float32))
-    zero = tf.bitcast(element, tf.int32) == _UNUSED_NAN
-    return [x if x.dtype == tf.bool else x + tf.cast(zero, x.dtype) for x in copies]
+    zero = _unknown_zero(tf.reduce_sum(tf.reshape(first, [-1])[:1]))
+    return [x | zero if x.dtype == tf.bool else x + tf.cast(zero, x.dtype) for x in copies]
+
+
+def unrelated_copy(x: tf.Tensor) -> tf.Tensor:
+    """Return a copy of `x` that XLA does not recognize as a copy.
+
+    XLA computes an exponential only once and stores it, if two operations use it. Two exponentials
+    of two such copies become parts of the operations that use them, and are not stored.
+
+    Args:
+        x: float tensor.
+    """
+    return x + tf.cast(_unknown_zero(x), x.dtype)
+
+
+def _unknown_zero(x):
+    """Return False for each number of a float tensor. XLA cannot know this result."""
+    return tf.bitcast(tf.cast(x, tf.float32), tf.int32) == _UNUSED_NAN
 
 
 _UNUSED_NAN = 0x7FABCDEF  # the bits of a float32 that no operation computes

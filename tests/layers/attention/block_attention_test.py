@@ -361,6 +361,46 @@ def test_dropout_is_sampled_again_under_xla(monkeypatch):
     _assert_close(found, _with_gradients(lambda *x: _dense(*x, None, factors), *inputs), 1e-5)
 
 
+@pytest.mark.parametrize("attend", [block_attention.attend, block_attention.attend_densely])
+def test_gradient_under_xla_computes_the_weights_again(attend):
+    """XLA merges the weights of the gradient with those of the forward pass without copies."""
+    inputs = [tf.cast(x, tf.float32) for x in _inputs(S)]
+
+    def gradients(*inputs):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            loss = tf.reduce_sum(tf.exp(attend(*inputs)))
+        return tape.gradient(loss, inputs)
+
+    step = tf.function(gradients, autograph=False, jit_compile=True)
+    program = step.experimental_get_compiler_ir(*inputs)(stage="optimized_hlo")
+    # The output needs two products, its gradient needs four, and one computes the weights again.
+    assert program.count(" dot(") == 7
+
+
+def test_gradient_under_xla_copies_the_masks_of_keys():
+    """The gradients of all calls read the mask, so XLA could combine operations of all calls."""
+    q, key, value = (tf.cast(x, tf.float32) for x in _inputs(S))
+    key_mask = tf.constant([[True] * (S - 1) + [False]] * B)
+    seed = tf.constant([1, 2])
+    tensor = key_mask[:, tf.newaxis, tf.newaxis]
+
+    def copies(upstream, *inputs):
+        dropout = block_attention.WeightsDropout(0.1, seed)
+        mask = AttentionMask(T, S, key_mask=key_mask)
+        *tensors, mask, dropout = block_attention._copies_after(upstream, *inputs, mask, dropout)
+        *_, tensor_mask, no_dropout = block_attention._copies_after(upstream, *inputs, tensor, None)
+        assert no_dropout is None
+        assert mask.key_mask is not key_mask
+        assert tensor_mask is not tensor
+        return *tensors, mask.key_mask, tensor_mask, dropout.seed
+
+    compiled = tf.function(copies, autograph=False, jit_compile=True)
+    found = compiled(tf.ones_like(q), q, key, value)
+    for copy, original in zip(found, (q, key, value, key_mask, tensor, seed), strict=True):
+        np.testing.assert_array_equal(copy, original)
+
+
 def test_update_stores_no_weights_under_xla():
     """The loop over steps stores no attention weights, and no factors of dropout.
 

@@ -11,7 +11,7 @@ from ut_keras.layers.attention import attention_mask
 from ut_keras.layers.attention.attention_mask import MASKED_LOGIT, AttentionMask
 from ut_keras.layers.attention.blocks import Blocks, static
 from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.ops import private_api
+from ut_keras.ops import private_api, xla
 from ut_keras.ops.product import product
 
 # A tile contains all examples of a batch, unless such a tile would have more weights than this
@@ -294,9 +294,11 @@ class Tiles:
         largest = tf.maximum(softmax.largest, tile_largest)
         factor = tf.exp(softmax.largest - largest)
         if private_api.is_compiled_by_xla():
-            # XLA would store the result of `tf.nn.softmax`. It computes exp again for each use.
+            # XLA would store the result of `tf.nn.softmax`, and also exponentials with two uses.
+            # With a copy, the sum and the weights each compute their own exponentials.
             weights = tf.exp(logits - largest)
-            tile_total = tf.reduce_sum(weights, axis=-1, keepdims=True)
+            own_exps = tf.exp(logits - xla.unrelated_copy(largest))
+            tile_total = tf.reduce_sum(own_exps, axis=-1, keepdims=True)
             tile_factor = tf.ones_like(tile_total)
         else:
             # TensorFlow's softmax takes less time than an exponential function and a sum. It

@@ -24,6 +24,7 @@ References: Rabe and Staats 2021, Self-attention Does Not Need O(n^2) Memory; Da
     FlashAttention.
 """
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -119,15 +120,15 @@ def attend(
     def function(q, key, value):
         size = block_size or _block_size()
 
-        def tiles(q, key, value, dropout):
+        def tiles(q, key, value, mask, dropout):
             return attention_tiles.Tiles(q, key, value, mask, dropout, size)
 
-        output, normalizer = tiles(q, key, value, dropout).forward()
+        output, normalizer = tiles(q, key, value, mask, dropout).forward()
 
         def gradient(upstream):
             # The gradient divides its inputs into blocks again, in a new object. Therefore the
             # forward pass need not keep its blocks.
-            return tiles(*_copies_after(upstream, q, key, value, dropout)).backward(
+            return tiles(*_copies_after(upstream, q, key, value, mask, dropout)).backward(
                 output, normalizer, upstream
             )
 
@@ -218,10 +219,7 @@ def attend_densely(
         output = _Dense(q, key, value, mask, dropout).forward()[0]
 
         def gradient(upstream):
-            copied_q, copied_key, copied_value, copied_dropout = _copies_after(
-                upstream, q, key, value, dropout
-            )
-            dense = _Dense(copied_q, copied_key, copied_value, mask, copied_dropout)
+            dense = _Dense(*_copies_after(upstream, q, key, value, mask, dropout))
             logits = dense.logits()
             # XLA would store the result of `tf.nn.softmax`. It does not store the result of
             # `tf.exp`, because each operation that reads this result computes it again.
@@ -234,14 +232,24 @@ def attend_densely(
     return function(q, key, value)
 
 
-def _copies_after(upstream, q, key, value, dropout):
-    """Return the arguments, under XLA as copies. The gradient computes the weights from them."""
+def _copies_after(upstream, q, key, value, mask, dropout):
+    """Return the arguments, under XLA as copies. The gradient computes the weights from them.
+
+    The mask is copied too, because the gradients of all calls read it. XLA would combine their
+    operations that read it, and would keep the weights of all calls until then.
+    """
     if not private_api.is_compiled_by_xla():
-        return q, key, value, dropout
-    if dropout is None:
-        return *xla.copies_after([upstream], [q, key, value]), None
-    *copies, seed = xla.copies_after([upstream], [q, key, value, dropout.seed])
-    return *copies, dropout._replace(seed=seed)
+        return q, key, value, mask, dropout
+    q, key, value = xla.copies_after([upstream], [q, key, value])
+    if isinstance(mask, tf.Tensor):
+        [mask] = xla.copies_after([upstream], [mask])
+    elif mask is not None and mask.key_mask is not None:
+        [key_mask] = xla.copies_after([upstream], [mask.key_mask])
+        mask = dataclasses.replace(mask, key_mask=key_mask)
+    if dropout is not None:
+        [seed] = xla.copies_after([upstream], [dropout.seed])
+        dropout = dropout._replace(seed=seed)
+    return q, key, value, mask, dropout
 
 
 class _Dense:
