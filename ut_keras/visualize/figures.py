@@ -165,31 +165,21 @@ def steps(seen: "Observation", stack: str | None = None) -> "Figure":
     else:
         labels, values = found.outputs, np.array(found.top_probabilities)[..., 0]
         words = [[tokens[0] for tokens in step] for step in found.top_tokens]
+    words = [[_short(word) for word in step] for step in words]
     number, columns = values.shape
-    written = columns <= _MAX_WORDS
-    lengths = [len(_short(word)) for step in words for word in step]
-    cell = 0.15 + 0.08 * max(2, *lengths) if written else 0.12  # inches
+    has_words = columns <= _MAX_WORDS
+    lengths = [len(word) for step in words for word in step]
+    cell = 0.15 + 0.08 * max(2, *lengths) if has_words else 0.12  # inches
     height = 0.3 * number + 1.2 + _label_inches(labels)
     figure = Figure(
         figsize=(_inches(cell * columns + 2.5), max(2.0, _inches(height))), layout="constrained"
     )
     axes = figure.subplots()
     image = axes.imshow(values, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    for row, column in np.ndindex(values.shape) if written else ():
-        axes.text(
-            column,
-            row,
-            _short(words[row][column]),
-            ha="center",
-            va="center",
-            fontsize=8,
-            color="white" if values[row, column] > 0.6 else "black",
-            parse_math=False,
-        )
+    if has_words:
+        _write_words(axes, words, values)
     if found.halting_probability is not None and found.running.shape == values.shape:
-        last = found.running.sum(axis=0) - 0.5
-        halts = np.flatnonzero(last < number - 1)
-        axes.hlines(last[halts], halts - 0.5, halts + 0.5, color=_PONDER_COLOUR, linewidth=2)
+        _mark_halting(axes, found.running)
     _label_axis(axes.xaxis, labels, rotation=90)
     _label_axis(axes.yaxis, [f"step {step + 1}" for step in range(number)])
     figure.colorbar(image, ax=axes, label="probability")
@@ -333,6 +323,37 @@ def _heat_maps(found, depths, heads):
     figure.colorbar(image, ax=grid, shrink=min(1.0, 2.5 / max(3, height)), label="attention weight")
     figure.suptitle(f"{_TITLES[found.kind]} attention", fontsize=10)
     return figure
+
+
+def _write_words(axes, words, values):
+    """Write a word into each cell of a grid.
+
+    Args:
+        axes: the axes of the grid.
+        words: list of lists of str, one list for each row.
+        values: float [rows, columns]. A cell with a large value is dark.
+    """
+    for row, column in np.ndindex(values.shape):
+        axes.text(
+            column,
+            row,
+            words[row][column],
+            ha="center",
+            va="center",
+            fontsize=8,
+            color="white" if values[row, column] > 0.6 else "black",
+            parse_math=False,
+        )
+
+
+def _mark_halting(axes, running):
+    """Draw a line below the cell of the last step of each position that halts before the end.
+
+    `running` is bool [N, S], True at the steps that a position takes.
+    """
+    bottom = running.sum(axis=0) - 0.5
+    halted = np.flatnonzero(bottom < len(running) - 1)
+    axes.hlines(bottom[halted], halted - 0.5, halted + 0.5, color=_PONDER_COLOUR, linewidth=2)
 
 
 def _bars(found, depths, heads, query):

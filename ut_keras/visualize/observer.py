@@ -127,11 +127,7 @@ def observe(
             does not fit the model and the example.
         UsageError: if prepend_mode is not "none", because the decoder then also reads the inputs.
     """
-    mode = getattr(model.hparams, "prepend_mode", "none")
-    if mode != "none":
-        raise UsageError(
-            f"prepend_mode must be none to plot a model. Received: prepend_mode={mode}."
-        )
+    _check_not_prepended(model)
     encoders = encoders or {}
     features = _one_example(model, features, example)
     if "targets" not in features:
@@ -139,34 +135,30 @@ def observe(
     source = _source_positions(model, features, encoders)
     target, read = _target_positions(model, features, encoders)
     stacks = {"encoder": source, "decoder": target}
-    kept = {stack: found.kept for stack, found in stacks.items() if found is not None}
+    stacks = {stack: positions for stack, positions in stacks.items() if positions is not None}
+    kept = {stack: positions.kept for stack, positions in stacks.items()}
     patches = step_lens.patches(replace or {}, kept, model.hparams.hidden_size)
     steps = attention if steps is None else steps
     recording = {"record_steps": True, "patches": patches} if steps or patches else {}
     output = model.forward(features, training=False, record_attention=attention, **recording)
-    ponder, recorded = {}, {}
-    for stack, positions in stacks.items():
-        found = getattr(output, stack)
-        if found is None or positions is None:
-            continue
-        if found.ponder_times is not None:
-            ponder[stack] = _ponder_times(found.ponder_times, positions)
-        if found.recorded is not None:
-            predictions = step_lens.NO_PREDICTIONS
-            if stack == [*kept][-1]:
-                predictions = _predictions(model, output, found.recorded, positions, encoders)
-            recorded[stack] = step_lens.steps(
-                stack, found.recorded, positions.labels, positions.kept, predictions
-            )
+    recorded = _steps(model, output, stacks, encoders)
     step_lens.check_were_taken(patches, recorded)
     return Observation(
-        _maps(model, output, source, target, read),
-        ponder,
-        _inputs(features, source, encoders),
-        _outputs(model, output, features, source, encoders.get("targets")),
-        source is not None and source.is_story,
-        recorded,
+        maps=_maps(model, output, source, target, read),
+        ponder=_ponder(output, stacks),
+        inputs=_inputs(features, source, encoders),
+        outputs=_outputs(model, output, features, source, encoders.get("targets")),
+        is_story=source is not None and source.is_story,
+        steps=recorded,
     )
+
+
+def _check_not_prepended(model):
+    mode = getattr(model.hparams, "prepend_mode", "none")
+    if mode != "none":
+        raise UsageError(
+            f"prepend_mode must be none to plot a model. Received: prepend_mode={mode}."
+        )
 
 
 class _Positions(NamedTuple):
@@ -237,11 +229,42 @@ def _target_positions(model, features, encoders):
     return tuple(_Positions([*itertools.compress(all_, kept)], kept) for all_ in (written, read))
 
 
-def _ponder_times(times, positions):
-    """Return the `PonderTimes` of the positions of a stack."""
-    # If all positions halt together, an example has only one ponder time.
-    times = np.broadcast_to(np.asarray(times, "float32")[0], positions.kept.shape)
-    return PonderTimes(positions.labels, times[positions.kept])
+def _ponder(output, stacks):
+    """Return the ponder times of an example, a dict from the name of a stack to `PonderTimes`.
+
+    Args:
+        output: `ModelOutput`.
+        stacks: dict from the name of a stack to its `_Positions`.
+    """
+    ponder = {}
+    for stack, positions in stacks.items():
+        found = getattr(output, stack)
+        if found is None or found.ponder_times is None:
+            continue
+        # If all positions halt together, an example has only one ponder time.
+        times = np.asarray(found.ponder_times, "float32")[0]
+        times = np.broadcast_to(times, positions.kept.shape)
+        ponder[stack] = PonderTimes(positions.labels, times[positions.kept])
+    return ponder
+
+
+def _steps(model, output, stacks, encoders):
+    """Return the recorded steps of an example, a dict from the name of a stack to `Steps`.
+
+    Only the last stack predicts. `output` and `stacks` are the arguments of `_ponder`.
+    """
+    last_stack, steps = [*stacks][-1], {}
+    for stack, positions in stacks.items():
+        found = getattr(output, stack)
+        if found is None or found.recorded is None:
+            continue
+        predictions = step_lens.NO_PREDICTIONS
+        if stack == last_stack:
+            predictions = _predictions(model, output, found.recorded, positions, encoders)
+        steps[stack] = step_lens.steps(
+            stack, found.recorded, positions.labels, positions.kept, predictions
+        )
+    return steps
 
 
 def _maps(model, output, source, target, read):
