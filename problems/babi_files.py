@@ -160,7 +160,7 @@ def _read_files(tmp_dir, names):
     for name in names:
         path = os.path.join(tmp_dir or "", name)
         if os.path.isfile(path):
-            texts[name] = "\n".join(text_lines.lines_as_in_t2t(path))
+            texts[name] = "\n".join(text_lines.lines_without_carriage_returns(path))
     for path in _archives(tmp_dir):
         missing = set(names) - set(texts)
         if not missing:
@@ -168,7 +168,7 @@ def _read_files(tmp_dir, names):
 
         def take(name, file):
             lines = file.read().decode("utf-8").replace("\r\n", "\n").split("\n")
-            texts[name] = "\n".join(text_lines.as_in_t2t(lines, name))
+            texts[name] = "\n".join(text_lines.without_carriage_returns(lines, name))
 
         unpacking.read(path, sorted(missing), ARCHIVE.most_bytes, take)
     return texts

@@ -90,7 +90,7 @@ def _read_story(path):
     article: list[str] = []
     highlights: list[str] = []
     reads_highlights = False
-    lines = text_lines.lines_as_in_t2t(path)
+    lines = text_lines.lines_without_carriage_returns(path)
     for line in filter(None, (line.strip(raw_text.ASCII_SPACES) for line in lines)):
         if line.startswith("@highlight"):
             reads_highlights = True

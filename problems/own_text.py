@@ -52,7 +52,7 @@ _COLUMN_NAMES = {
     *("source", "target", "src", "tgt", "input", "inputs", "output", "outputs", "targets"),
     *("text", "sentence", "label", "labels", "class", "category", "question", "answer"),
 }
-_MOST_SHOWN = 10  # maximum number of labels in a line
+_MAX_LABELS = 10  # maximum number of labels in a line
 BYTES_PER_SUBWORD = 400  # with this number, each subword occurs often enough to be learned
 _PARTS = {"train": "train", "dev": "eval"}  # dict from split to a part of T2T's file names
 
@@ -227,11 +227,11 @@ class Text2ClassTsv(OwnText, text_problems.Text2ClassProblem):
                     f"{self.labels_filename}. Received: {', '.join(sorted(unknown)[:5])}."
                 )
         shown = sorted(known)
-        more = f" and {len(shown) - _MOST_SHOWN:,} more" if len(shown) > _MOST_SHOWN else ""
-        listed = ", ".join(contract.shortened(label) for label in shown[:_MOST_SHOWN])
+        more = f" and {len(shown) - _MAX_LABELS:,} more" if len(shown) > _MAX_LABELS else ""
+        listed = ", ".join(contract.shortened(label) for label in shown[:_MAX_LABELS])
         print(f"{self.name}: {len(shown):,} labels: {listed}{more}", flush=True)
         number = sum(1 for _ in self.lines("train", tmp_dir))
-        if len(shown) > max(_MOST_SHOWN, number // 2):
+        if len(shown) > max(_MAX_LABELS, number // 2):
             print(
                 f"note: the {number:,} lines of the train split have {len(shown):,} labels. Check "
                 f"that the label is the last field: each line must be {'<TAB>'.join(self.fields)}.",

@@ -167,7 +167,7 @@ def lines(path: str) -> Iterator[str]:
     Raises:
         DataError: if a line is not UTF-8, or if the file is incomplete or contains no text.
     """
-    return with_text(text_lines.lines_as_in_t2t(path), path)
+    return with_text(text_lines.lines_without_carriage_returns(path), path)
 
 
 def with_text(texts: Iterable[str], path: str) -> Iterator[str]:

@@ -288,7 +288,7 @@ class WsjParsing(text_problems.Text2TextProblem):
                 f"tmp_dir must contain {_FILES[split].name} with trees in brackets. "
                 f"Received: tmp_dir={tmp_dir!r}, which does not contain this file."
             )
-        lines = raw_text.with_text(text_lines.lines_as_in_t2t(path), path)
+        lines = raw_text.with_text(text_lines.lines_without_carriage_returns(path), path)
         for tree in map(clean, read(lines, path)):
             if tree:
                 words, symbols = to_line(tree)

@@ -22,7 +22,7 @@ _EXTRA_LABEL = re.compile(r"(.*)\tExtra_Label: (.*)")
 
 def txt_line_iterator(txt_path: str) -> Iterator[str]:
     """Yield the lines of a file without surrounding white space."""
-    return map(str.strip, text_lines.lines_as_in_t2t(txt_path))
+    return map(str.strip, text_lines.lines_without_carriage_returns(txt_path))
 
 
 def txt_line_sharded_iterator(txt_pattern: str) -> Iterator[str]:

@@ -171,7 +171,8 @@ def _columns(tmp_dir, url, source, target, pattern):
         raw = generator_utils.maybe_download(tmp_dir, os.path.basename(url), url)
         paths = found(tmp_dir) or found(generator_utils.unpacked(raw))
     most, skipped = max(source, target), 0
-    for line in itertools.chain.from_iterable(map(text_lines.lines_as_in_t2t, paths)):
+    lines_of_files = map(text_lines.lines_without_carriage_returns, paths)
+    for line in itertools.chain.from_iterable(lines_of_files):
         parts = line.split("\t")  # split before strip, because a column may be empty
         if len(parts) > most:
             yield parts[source].strip(), parts[target].strip()

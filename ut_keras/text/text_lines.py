@@ -84,16 +84,16 @@ def lines(path: str) -> Iterator[str]:
             yield text
 
 
-def lines_as_in_t2t(path: str) -> Iterator[str]:
-    """Yield the lines of a file as T2T reads them, see `as_in_t2t`.
+def lines_without_carriage_returns(path: str) -> Iterator[str]:
+    """Yield the lines of a file as T2T reads them, see `without_carriage_returns`.
 
     Raises:
         DataError, OSError: as `lines`.
     """
-    return as_in_t2t(lines(path), path)
+    return without_carriage_returns(lines(path), path)
 
 
-def as_in_t2t(lines: Iterable[str], title: str) -> Iterator[str]:
+def without_carriage_returns(lines: Iterable[str], title: str) -> Iterator[str]:
     """Yield lines without carriage returns.
 
     T2T reads lines with TensorFlow, which removes all carriage returns. If a line has a carriage

@@ -89,7 +89,7 @@ class SRU(dense.WithKernels):
 def _gated_sum(values, decays):
     """Return c_i = decays_i · c_{i-1} + values_i along axis 1, computed in float32: [B, S, D]."""
     if private_api.is_compiled_by_xla() and values.shape[1] is not None:
-        return _gated_sum_by_doubling(values, decays)
+        return _gated_sum_under_xla(values, decays)
 
     def step(c, inputs):
         value, decay = inputs
@@ -101,8 +101,8 @@ def _gated_sum(values, decays):
     return tf.cast(tf.transpose(states, [1, 0, 2]), values.dtype)
 
 
-def _gated_sum_by_doubling(values, decays):
-    """Compute `_gated_sum` without a loop over positions, for XLA.
+def _gated_sum_under_xla(values, decays):
+    """Compute `_gated_sum` in log2(S) rounds, without a loop over positions.
 
     Before each round, `sums` at position i is the gated sum of the last `reach` values up to i.
     `products` is the product of the last `reach` decays. Each round doubles `reach`.
