@@ -10,8 +10,8 @@ of EOS in the tied embedding is zero.
 Each version of ut_keras and CTranslate2 runs in its own process, called a side. The sides take
 turns of one search each. The first two searches of each side are not measured, because they trace
 the graph. The benchmark stops with an error if a side writes fewer tokens than the requested
-length. The exponent says how the CPU time grows: if
-the output has n times as many tokens, the search takes n^exponent times as long.
+length. The exponent says how the CPU time grows: if the output has n times as many tokens, the
+search takes n^exponent times as long.
 """
 
 import argparse

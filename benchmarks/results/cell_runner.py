@@ -84,6 +84,7 @@ class Runner:
             return self._run(table, cell, seed, note, directory)
 
     def _run(self, table, cell, seed, note, directory):
+        """Run a cell in a folder that this process has locked. See `run`."""
         record = Record(directory)
         if not record.content["trained"]:
             record.write()
@@ -97,14 +98,7 @@ class Runner:
             folders = [f"--data_dir={self._folders.data_dir}"]
             self._process([*cell.testing(), *folders], best, directory)
         line = {
-            "table": table.name,
-            "cell": cell.name,
-            "metric": cell.valid,
-            **({} if note is None else {"setting": _setting(cell), "note": note}),
-            "seed": seed,
-            "recipe": cell.recipe,
-            "command": shown_command(cell, seed),
-            "set": cell.set_values,
+            **_described(table, cell, seed, note),
             "commit": record.content["commit"],
             "date": datetime.date.today().isoformat(),
             "updates": cell.updates,
@@ -217,6 +211,20 @@ def _with_absolute_package(argument):
     if not argument.startswith(flag):
         return argument
     return flag + os.path.join(ROOT, argument.removeprefix(flag))
+
+
+def _described(table, cell, seed, note):
+    """Return the first entries of a result line, which describe the run."""
+    return {
+        "table": table.name,
+        "cell": cell.name,
+        "metric": cell.valid,
+        **({} if note is None else {"setting": _setting(cell), "note": note}),
+        "seed": seed,
+        "recipe": cell.recipe,
+        "command": shown_command(cell, seed),
+        "set": cell.set_values,
+    }
 
 
 def _setting(cell):

@@ -92,9 +92,9 @@ def texts_of(every, found):
         ("tried", "earlier"): _tried_table(earlier),
     }
     for table in every:
-        place = table.page, table.block
+        block = table.page, table.block
         text = _section(table, found, tried) + _steps_section(table, found.steps)
-        texts[place] = texts.get(place, "") + text
+        texts[block] = texts.get(block, "") + text
     return texts
 
 
@@ -103,28 +103,18 @@ def _picture(table):
 
 
 def _section(table, found, tried):
+    """Return the section of a table: its title, picture, rows, and cells without results."""
     ended = [line for cell in table.cells for line in found.of(cell)]
-    ponders = any("ponder_time" in line["test"] for line in ended)
-    names = _score_names(table) if table.is_wide else []
-    shown = (*names, *_COLUMNS[3:]) if table.is_wide else _COLUMNS
-    columns = ("", *shown, *(["ponder time"] if ponders else []))
-    rows, waiting = [], []
-    for cell in table.cells:
-        name = (table.name, cell.name)
-        was_tried = [line for line in tried if (line["table"], line["cell"]) == name]
-        if table.is_wide and found.of(cell):
-            rows.append(_wide_row(cell, found.of(cell), names))
-        elif found.of(cell) or was_tried:
-            rows += _rows(cell, found, was_tried)
-        else:
-            waiting.append(cell)
-    rows += _average_rows(table, found)
+    rows, waiting = _rows_and_waiting(table, found, tried)
     level = "##" if table.block == "tables" else "###"
     text = f"\n{level} {table.title}\n\n{table.text}\n\n"
     if any("curve" in line for line in ended):
         text += f"![Validation by updates: {table.title}]({_picture(table)})\n\n"
     if rows:
-        widths = [[*row, *[""] * (len(columns) - len(row))][: len(columns)] for row in rows]
+        shown = (*_score_names(table), *_COLUMNS[3:]) if table.is_wide else _COLUMNS
+        ponders = any("ponder_time" in line["test"] for line in ended)
+        columns = ("", *shown, *(["ponder time"] if ponders else []))
+        filled = [[*row, *[""] * (len(columns) - len(row))][: len(columns)] for row in rows]
         directions = {
             metrics_file.is_less_better(score.metric)
             for cell in table.cells
@@ -132,13 +122,28 @@ def _section(table, found, tried):
         }
         if len(directions) == 1:
             text += f"**{_BETTER[directions.pop()]}**\n\n"
-        text += blocks.table(_without_empty_paper([columns, *widths])) + "\n"
+        text += blocks.table(_without_empty_paper([columns, *filled])) + "\n"
     if waiting:
         named = list(_not_run(waiting))
         listed = f" {named[0]}." if len(named) == 1 else "\n\n- " + "\n- ".join(named)
         text += f"These experiments have no results yet:{listed}\n\n"
     command = f"python benchmarks/results/run.py --table={table.name} --list"
     return f"{text}To print the commands: `{command}`.\n"
+
+
+def _rows_and_waiting(table, found, tried):
+    """Return (the rows of a table, its cells that were neither finished nor tried)."""
+    rows, waiting = [], []
+    for cell in table.cells:
+        name = (table.name, cell.name)
+        was_tried = [line for line in tried if (line["table"], line["cell"]) == name]
+        if table.is_wide and found.of(cell):
+            rows.append(_wide_row(cell, found.of(cell), _score_names(table)))
+        elif found.of(cell) or was_tried:
+            rows += _rows(cell, found, was_tried)
+        else:
+            waiting.append(cell)
+    return [*rows, *_average_rows(table, found)], waiting
 
 
 def _steps_section(table, of_steps):
