@@ -79,31 +79,43 @@ def main():
     print(f"machine: {cpu_name()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     all_beams = [int(beams) for beams in args.beams.split(",")]
     if args.lengths:
+        searcher = UtKeras(make_model(operation_threads=1))
         for beams in all_beams:
-            print_lengths(beams, args.rounds)
+            print_lengths(searcher, beams, args.rounds)
         return print_memory()
     if args.with_before:
-        process = [sys.executable, __file__, "--operation_threads=1"]
-        sides = {
-            BASELINE: OtherProcess(process),
-            "older version": OtherProcess([*process, f"--checkout={args.with_before}"]),
-        }
-        for beams in all_beams:
-            compare(sides, beams, args.rounds)
-        return
-    sides = {BASELINE: UtKeras(), "ut_keras, full prefix": UtKeras(cache=False)}
-    threads = f"--operation_threads={SHAPE['threads']}"
-    sides[f"{BASELINE}, {threads[-1]} threads"] = OtherProcess([sys.executable, __file__, threads])
-    if args.with_t2t:
-        worker = [args.with_t2t, os.path.join(HERE, "t2t", "decode_worker.py")]
-        sides["T2T Universal Transformer"] = OtherProcess([*worker, "universal_transformer"])
-        sides["T2T Transformer, cached"] = OtherProcess([*worker, "transformer"])
-    if args.with_torch:
-        worker = [args.with_torch, os.path.join(HERE, "peers", "decode_worker.py")]
-        sides["MarianMT, cached"] = OtherProcess([*worker, "marian"])
-        sides["x-transformers, tied, cached"] = OtherProcess([*worker, "x_transformers"])
+        sides = two_versions(args.with_before)
+    else:
+        sides = all_libraries(args.with_t2t, args.with_torch)
     for beams in all_beams:
         compare(sides, beams, args.rounds)
+
+
+def two_versions(checkout):
+    """Return {name: model} for this version of ut_keras and the version in `checkout`."""
+    process = [sys.executable, __file__, "--operation_threads=1"]
+    return {
+        BASELINE: OtherProcess(process),
+        "older version": OtherProcess([*process, f"--checkout={checkout}"]),
+    }
+
+
+def all_libraries(t2t_python, torch_python):
+    """Return {name: model} for ut_keras and for each library whose Python is given."""
+    model, threads = make_model(operation_threads=1), SHAPE["threads"]
+    sides = {BASELINE: UtKeras(model), "ut_keras, full prefix": UtKeras(model, cache=False)}
+    sides[f"{BASELINE}, {threads} threads"] = OtherProcess(
+        [sys.executable, __file__, f"--operation_threads={threads}"]
+    )
+    if t2t_python:
+        worker = [t2t_python, os.path.join(HERE, "t2t", "decode_worker.py")]
+        sides["T2T Universal Transformer"] = OtherProcess([*worker, "universal_transformer"])
+        sides["T2T Transformer, cached"] = OtherProcess([*worker, "transformer"])
+    if torch_python:
+        worker = [torch_python, os.path.join(HERE, "peers", "decode_worker.py")]
+        sides["MarianMT, cached"] = OtherProcess([*worker, "marian"])
+        sides["x-transformers, tied, cached"] = OtherProcess([*worker, "x_transformers"])
+    return sides
 
 
 def compare(sides, beams, rounds):
@@ -137,31 +149,44 @@ def compare(sides, beams, rounds):
         print(f"  {name:29} -  {reason}")
 
 
+def make_model(operation_threads):
+    """Return a Universal Transformer of ut_keras.
+
+    The function also sets the number of threads per operation, for all operations of this process.
+    """
+    import tensorflow as tf
+
+    from ut_keras import hparams, models
+
+    tf.config.threading.set_intra_op_parallelism_threads(operation_threads)
+    tf.config.threading.set_inter_op_parallelism_threads(SHAPE["threads"])
+    tf.keras.utils.set_random_seed(1)
+    overrides = (
+        f"hidden_size={SHAPE['hidden']},filter_size={SHAPE['filter']},"
+        f"num_heads={SHAPE['heads']},num_rec_steps={SHAPE['steps']}"
+    )
+    model = models.get(
+        "universal_transformer",
+        hparams.get("universal_transformer_base", overrides),
+        vocab_sizes={"inputs": SHAPE["vocab"], "targets": SHAPE["vocab"]},
+    )
+    table = model.softmax.embedding.numpy()
+    table[EOS] = 0
+    model.softmax.embedding.assign(table)
+    return model
+
+
 class UtKeras:
-    """The Universal Transformer of ut_keras in this process."""
+    """Searches with a model of ut_keras in this process.
 
-    def __init__(self, cache=True, operation_threads=1):
-        import tensorflow as tf
+    Args:
+        model: the model, from `make_model`.
+        cache: bool. Whether the search caches earlier positions.
+    """
 
-        from ut_keras import hparams, models
-
-        if not hasattr(UtKeras, "model"):  # all instances share the model and the thread pools
-            tf.config.threading.set_intra_op_parallelism_threads(operation_threads)
-            tf.config.threading.set_inter_op_parallelism_threads(SHAPE["threads"])
-            tf.keras.utils.set_random_seed(1)
-            overrides = (
-                f"hidden_size={SHAPE['hidden']},filter_size={SHAPE['filter']},"
-                f"num_heads={SHAPE['heads']},num_rec_steps={SHAPE['steps']}"
-            )
-            UtKeras.model = models.get(
-                "universal_transformer",
-                hparams.get("universal_transformer_base", overrides),
-                vocab_sizes={"inputs": SHAPE["vocab"], "targets": SHAPE["vocab"]},
-            )
-            table = UtKeras.model.softmax.embedding.numpy()
-            table[EOS] = 0
-            UtKeras.model.softmax.embedding.assign(table)
-        self.options = {"cache": cache}
+    def __init__(self, model, cache=True):
+        self.model = model
+        self.cache = cache
 
     def run(self, beams, batch=SHAPE["batch"], decode_length=SHAPE["decode_length"]):
         """Return (seconds of one search, None). The return value is as in `OtherProcess.run`."""
@@ -177,7 +202,7 @@ class UtKeras:
             beam_size=beams,
             alpha=SHAPE["alpha"],
             decode_length=decode_length,
-            **self.options,
+            cache=self.cache,
         )
         ids = decoded.ids.numpy()
         seconds = time.perf_counter() - start
@@ -187,7 +212,7 @@ class UtKeras:
 
 def serve(operation_threads):
     """Serve requests of `OtherProcess` with ut_keras and this number of threads per operation."""
-    searcher = UtKeras(operation_threads=operation_threads)
+    searcher = UtKeras(make_model(operation_threads))
     for line in sys.stdin:
         seconds, _ = searcher.run(int(line))
         written = SHAPE["source"] + SHAPE["decode_length"]  # `run` checks this number
@@ -218,13 +243,12 @@ def check_length(name, written, expected):
 # Functions that measure the time per token by position, and the memory of the cache.
 
 
-def print_lengths(beams, rounds):
+def print_lengths(searcher, beams, rounds):
     """Measure searches of several lengths, and print the cost per position.
 
     The column "since last length" is the additional time per additional position.
     """
     lengths = [SHAPE["source"], 64, 96, 128, 192, 256]
-    searcher = UtKeras()
     seconds = {length: [] for length in lengths}
     for number in range(-1, rounds):
         for length in random.Random(number).sample(lengths, len(lengths)):
@@ -301,7 +325,7 @@ def peak_memory(batch, length, beams):
     The return value is the peak memory during the large search, minus the memory before this
     search. Smaller searches first trace the graph. The function requires Linux.
     """
-    searcher = UtKeras()
+    searcher = UtKeras(make_model(operation_threads=1))
     searcher.run(beams, batch=1, decode_length=1)
     searcher.run(beams, batch=2, decode_length=2)
     before = _kilobytes("VmRSS")

@@ -21,12 +21,13 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.dirname(HERE))
+sys.path[:0] = [os.path.dirname(HERE), HERE]
+
+from worker import Worker
 
 SHAPE = ("num_heads=4", "batch_size=512", "layer_prepostprocess_dropout=0.1", "relu_dropout=0.0")
 SIDES = {
@@ -58,8 +59,15 @@ def main(argv=None):
     if args.worker:
         work(args)
         return
-    sides = {name: Side(name, args) for name in SIDES}
-    measured = {name: side.measure_all(args.rounds) for name, side in _in_turns(sides, args)}
+    sides = {name: start(name, args) for name in SIDES}
+    results = {name: [] for name in SIDES}
+    for number in range(args.rounds + 1):
+        for name, side in sides.items():
+            if number == 0 or name not in IN_ONE_ROUND:
+                results[name].append(side.request("step"))
+    for side in sides.values():
+        side.close()
+    measured = {name: summarized(found) for name, found in results.items()}
     for name, values in measured.items():
         print(f"{name:26} {values['memory']:8.1f} MB above rest  {values['cpu']:7.2f} s of CPU")
     for what, side, other, target in RATIOS:
@@ -67,54 +75,23 @@ def main(argv=None):
         print(f"{what}: {side} by {other}: {ratio:.2f} (target: at most {target})")
 
 
-def _in_turns(sides, args):
-    """Let the sides take turns, and return `sides.items()`."""
-    for number in range(args.rounds + 1):
-        for name, side in sides.items():
-            if number == 0 or name not in IN_ONE_ROUND:
-                side.step()
-    return sides.items()
+def start(name, args):
+    """Return a `Worker` that trains the model of one side with one thread."""
+    settings = {"hidden_size": args.hidden_size, "filter_size": 4 * args.hidden_size}
+    words = [f"{key}={value}" for key, value in {**settings, **SIDES[name]}.items()]
+    hparams = ",".join(part for part in (*SHAPE, *words, args.hparams) if part)
+    environment = ["TF_CPP_MIN_LOG_LEVEL=3", "TF_NUM_INTRAOP_THREADS=1", "TF_NUM_INTEROP_THREADS=1"]
+    options = [f"--worker={hparams}", f"--length={args.length}", *["--xla"] * args.xla]
+    command = [sys.executable, os.path.abspath(__file__), *options]
+    return Worker(["env", *environment, *command])
 
 
-class Side:
-    """A process that trains one model."""
-
-    def __init__(self, name, args):
-        self.results = []
-        settings = {"hidden_size": args.hidden_size, "filter_size": 4 * args.hidden_size}
-        words = [f"{key}={value}" for key, value in {**settings, **SIDES[name]}.items()]
-        hparams = ",".join(part for part in (*SHAPE, *words, args.hparams) if part)
-        self.process = subprocess.Popen(
-            [sys.executable, os.path.abspath(__file__), f"--worker={hparams}"]
-            + [f"--length={args.length}", *["--xla"] * args.xla],
-            env={
-                **os.environ,
-                "TF_CPP_MIN_LOG_LEVEL": "3",
-                "TF_NUM_INTRAOP_THREADS": "1",
-                "TF_NUM_INTEROP_THREADS": "1",
-            },
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def step(self):
-        """Run one training step."""
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        for line in self.process.stdout:
-            if line.startswith("RESULT "):
-                self.results.append(json.loads(line.removeprefix("RESULT ")))
-                return
-        raise SystemExit(f"A worker must measure a step. Received: exit {self.process.wait()}.")
-
-    def measure_all(self, rounds):
-        """End the process, and return {"memory": MB above the rest, "cpu": seconds of a step}."""
-        self.process.stdin.close()
-        self.process.wait()
-        seconds = [result["cpu"] for result in self.results[1:] or self.results]
-        memory = max(result["memory"] for result in self.results)
-        return {"memory": memory, "cpu": statistics.median(seconds)}
+def summarized(results):
+    """Return {"memory": MB above the rest, "cpu": seconds of a step} for the steps of a side."""
+    # The first step is ignored if there are others.
+    seconds = [result["cpu"] for result in results[1:] or results]
+    memory = max(result["memory"] for result in results)
+    return {"memory": memory, "cpu": statistics.median(seconds)}
 
 
 def work(args):

@@ -291,21 +291,7 @@ def train(args):
     for number in range(len(plan["updates"])):
         with np.load(os.path.join(args.folder, f"examples-{number}.npz")) as file:
             examples.append([jnp.asarray(file[name]) for name in file.files])
-
-    def compiled(number):
-        entry = plan["updates"][number]
-        update = _as_jax(_read(args.folder, f"update-{number}.mlir"), entry["order"], state)
-
-        def step(state, total, leaves, chosen):
-            scalars, state = update(state, [leaf[chosen] for leaf in leaves])
-            return state, total + jnp.stack(scalars)
-
-        chosen = jax.ShapeDtypeStruct((entry["size"],), np.int32)
-        function = jax.jit(step, donate_argnums=(0, 1))
-        return function.lower(state, total, examples[number], chosen).compile()
-
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        steps = list(pool.map(compiled, range(len(plan["updates"]))))
+    steps = _compiled_updates(args.folder, plan["updates"], state, total, examples)
     print(f"compiled for {jax.devices()[0]} in {time.monotonic() - start:.0f} s", flush=True)
 
     counts = [len(leaves[0]) for leaves in examples]
@@ -328,6 +314,37 @@ def train(args):
             total, shown = jnp.zeros(len(_SCALARS)), step
         if is_time_over:
             return
+
+
+def _compiled_updates(folder, entries, state, total, examples):
+    """Return a compiled update for each shape of a batch.
+
+    An update maps (state, total, arrays of all examples, indices of the batch) to (state, total).
+
+    Args:
+        folder: str, the folder that `write` has made.
+        entries: list of dict, the entry "updates" of plan.json.
+        state: list of arrays, the variables.
+        total: array, the sum of the scalars of the updates.
+        examples: list with the arrays of all examples for each shape.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    def compiled(number):
+        entry = entries[number]
+        update = _as_jax(_read(folder, f"update-{number}.mlir"), entry["order"], state)
+
+        def step(state, total, leaves, chosen):
+            scalars, state = update(state, [leaf[chosen] for leaf in leaves])
+            return state, total + jnp.stack(scalars)
+
+        chosen = jax.ShapeDtypeStruct((entry["size"],), np.int32)
+        function = jax.jit(step, donate_argnums=(0, 1))
+        return function.lower(state, total, examples[number], chosen).compile()
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        return list(pool.map(compiled, range(len(entries))))
 
 
 def _batches(sizes, seed):

@@ -70,19 +70,25 @@ def main():
     for model, rate in itertools.product(args.models.split(","), args.dropout.split(",")):
         cpu = {}
         for length in lengths:
-            case = {"model": model, "length": length, "rate": float(rate), "dtype": args.dtype}
-            case["open"] = args.open
-            sides = {
-                name: start({**case, "checkout": path, "hparams": args.hparams * (path == ROOT)})
-                for name, path in checkouts.items()
-            }
-            if args.with_torch:
-                sides["x-t"] = start_torch({**case, "compile": args.torch_compile}, args.with_torch)
+            case = {"model": model, "length": length, "rate": float(rate)}
+            sides = start_all(case, checkouts, args)
             cpu[length] = compare(f"{model} {length:6} dropout {rate}", sides, args.rounds)
         for name in cpu[lengths[0]] if len(lengths) > 1 else ():
             first, *_, last = lengths
             exponent = math.log(cpu[last][name] / cpu[first][name]) / math.log(last / first)
             print(f"{model} dropout {rate}: {name}'s CPU grows with exponent {exponent:.2f}")
+
+
+def start_all(case, checkouts, args):
+    """Return {name: `Worker`} for all versions of ut_keras and for x-transformers."""
+    case = {**case, "dtype": args.dtype, "open": args.open}
+    sides = {
+        name: start({**case, "checkout": path, "hparams": args.hparams * (path == ROOT)})
+        for name, path in checkouts.items()
+    }
+    if args.with_torch:
+        sides["x-t"] = start_torch({**case, "compile": args.torch_compile}, args.with_torch)
+    return sides
 
 
 def compare(title, sides, number_of_rounds):

@@ -22,7 +22,6 @@ import os
 import platform
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,7 +29,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path.append(HERE)
-from worker import add_with_before
+from worker import Worker, add_with_before
 
 HPARAMS = "batch_size=704,learning_rate_constant=0.002,layer_prepostprocess_dropout=0.1"
 STEPS = 42
@@ -56,15 +55,16 @@ def main():
         checkouts = {"now": os.path.dirname(HERE)}
         if args.with_before:
             checkouts["before"] = os.path.abspath(args.with_before)
-        compare({name: Side(name, path, folder, args) for name, path in checkouts.items()}, args)
+        compare({name: start(name, path, folder, args) for name, path in checkouts.items()}, args)
 
 
 def compare(sides, args):
     """Measure the versions in turn, and print one line for each of them."""
+    first_steps = {name: side.request("first step") for name, side in sides.items()}
     turns = {name: [] for name in sides}
     for number in range(args.rounds + 1):
         for name, side in sides.items():
-            turn = side.run()
+            turn = side.request("updates")
             if number:  # round 0 is a warm-up and is not measured
                 turns[name].append(turn)
     for name, side in sides.items():
@@ -74,8 +74,8 @@ def compare(sides, args):
         )
         print(
             f"{name:7} {1e3 * wall / STEPS:6.1f} ms per update ({1e3 * cpu / STEPS:.1f} of CPU), "
-            f"input wait {waited / wall:4.0%}, first step {side.started['wall']:.1f} s "
-            f"({side.started['cpu']:.1f} of CPU), loss {turns[name][-1]['loss']:.6f}"
+            f"input wait {waited / wall:4.0%}, first step {first_steps[name]['wall']:.1f} s "
+            f"({first_steps[name]['cpu']:.1f} of CPU), loss {turns[name][-1]['loss']:.6f}"
         )
         side.close()
     if "before" in sides:
@@ -87,56 +87,24 @@ def compare(sides, args):
             print(f"updates per second of {quantity}: {middle:.2f} times ({low:.2f}, {high:.2f})")
 
 
-class Side:
-    """A version of ut_keras in its own process."""
-
-    def __init__(self, name, checkout, folder, args):
-        arguments = ["--size", args.size, "--threads", str(args.threads), "--worker", folder]
-        arguments += ["--jit_compile"] * (args.jit_compile and name == "now")
-        self.process = subprocess.Popen(
-            [sys.executable, os.path.abspath(__file__), *arguments],
-            env={**os.environ, "PYTHONPATH": checkout, "PYTHONSAFEPATH": "1"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        self.started = self.read_result()
-
-    def run(self):
-        """Run `STEPS` updates and return {"wall", "cpu", "waited": seconds, "loss"}."""
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        return self.read_result()
-
-    def read_result(self):
-        for line in self.process.stdout:
-            if line.startswith("TIMES "):
-                return json.loads(line.removeprefix("TIMES "))
-        raise SystemExit(
-            f"The worker must print its times. Received: exit code {self.process.wait()}."
-        )
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+def start(name, checkout, folder, args):
+    """Return a `Worker` that runs `run_worker` with the ut_keras of one checkout."""
+    arguments = ["--size", args.size, "--threads", str(args.threads), "--worker", folder]
+    arguments += ["--jit_compile"] * (args.jit_compile and name == "now")
+    environment = ["env", f"PYTHONPATH={checkout}", "PYTHONSAFEPATH=1"]
+    return Worker([*environment, sys.executable, os.path.abspath(__file__), *arguments])
 
 
 def run_worker(args):
-    """Run the worker process.
+    """Serve the requests of `compare`.
 
-    The process performs one update, and then `STEPS` updates for each line of its input.
+    The response to the first request has the times of the first update. For each later request, the
+    process runs `STEPS` updates. The response then has the keys "wall", "cpu" and "waited", in
+    seconds, and "loss".
     """
-    import keras
     import tensorflow as tf
 
-    from ut_keras import hparams, models, problems
-    from ut_keras.training import distribution, epochs, train_step
-
-    try:
-        from ut_keras import optimizers
-    except ImportError:  # ut_keras 0.1.0 has another module
-        from ut_keras.training import optimize as optimizers
+    from ut_keras import problems
 
     if args.threads:
         tf.config.threading.set_intra_op_parallelism_threads(args.threads)
@@ -144,27 +112,13 @@ def run_worker(args):
     problem = problems.get(f"babi_qa_sentence_single_task1_{args.size}")
     data_dir = os.path.join(args.worker, "data")
     problem.generate_data(data_dir, args.worker)
+    requests = iter(sys.stdin)
+    next(requests)
     clock = Clock()
-    keras.utils.set_random_seed(1)
-    hp = hparams.get("adaptive_universal_transformer_quick", HPARAMS)
-    strategy = distribution.get_strategy(devices=["CPU:0"])
-
-    def make_epoch(number):
-        seed = lambda passed: number + passed  # noqa: E731
-        if hasattr(problem, "training_batches"):
-            return problem.training_batches(data_dir, hp, seed, static_shapes=args.jit_compile)
-        return problem.dataset("train", data_dir, hp, seed=seed, static_shapes=args.jit_compile)
-
-    with strategy.scope():
-        model = models.get("universal_transformer_encoder", hp, problem, data_dir)
-        optimizer = optimizers.get(hp, train_steps=1000)
-        optimizer.build(model.trainable_variables)
-    batches = epochs.Epochs(make_epoch, strategy)
-    spec = None if args.jit_compile else batches.element_spec
-    step = train_step.make_train_step(model, optimizer, strategy, spec, args.jit_compile)
+    step, batches = make_step(problem, data_dir, args.jit_compile)
     float(step(next(batches)).loss)
-    print("TIMES", json.dumps(clock.read()), flush=True)
-    for _ in sys.stdin:
+    print("RESULT", json.dumps(clock.read()), flush=True)
+    for _ in requests:
         clock = Clock()
         waited = 0.0
         for _ in range(STEPS):
@@ -173,7 +127,39 @@ def run_worker(args):
             waited += time.perf_counter() - wait_start
             result = step(batch)
         loss = float(result.loss)
-        print("TIMES", json.dumps({**clock.read(), "waited": waited, "loss": loss}), flush=True)
+        print("RESULT", json.dumps({**clock.read(), "waited": waited, "loss": loss}), flush=True)
+
+
+def make_step(problem, data_dir, jit_compile):
+    """Return (the update of the model, an iterator over the training batches)."""
+    import keras
+
+    from ut_keras import hparams, models
+    from ut_keras.training import distribution, epochs, train_step
+
+    try:
+        from ut_keras import optimizers
+    except ImportError:  # ut_keras 0.1.0 has another module
+        from ut_keras.training import optimize as optimizers
+
+    keras.utils.set_random_seed(1)
+    hp = hparams.get("adaptive_universal_transformer_quick", HPARAMS)
+    strategy = distribution.get_strategy(devices=["CPU:0"])
+
+    def make_epoch(number):
+        seed = lambda passed: number + passed  # noqa: E731
+        if hasattr(problem, "training_batches"):  # older versions have only `dataset`
+            return problem.training_batches(data_dir, hp, seed, static_shapes=jit_compile)
+        return problem.dataset("train", data_dir, hp, seed=seed, static_shapes=jit_compile)
+
+    with strategy.scope():
+        model = models.get("universal_transformer_encoder", hp, problem, data_dir)
+        optimizer = optimizers.get(hp, train_steps=1000)
+        optimizer.build(model.trainable_variables)
+    batches = epochs.Epochs(make_epoch, strategy)
+    spec = None if jit_compile else batches.element_spec
+    step = train_step.make_train_step(model, optimizer, strategy, spec, jit_compile)
+    return step, batches
 
 
 class Clock:

@@ -113,7 +113,7 @@ def serve(args):
 
 def compare(model, args):
     """Measure one model of ut_keras and of other libraries in turn, and print a line for each."""
-    ut_keras_step = UtKerasStep(model, args.jit_compile)
+    matmul, ut_keras_step = make_matmul(), UtKerasStep(model, args.jit_compile)
     others = {}
     if args.with_t2t:
         others["T2T"] = worker(args.with_t2t, "t2t", model)
@@ -122,7 +122,10 @@ def compare(model, args):
     seconds = {side: [] for side in ("matmul", "ut_keras", *others)}
     ratios = {side: [] for side in others}
     for number in range(args.rounds + 1):
-        times = {"matmul": time_matmul(3), "ut_keras": ut_keras_step.run(args.steps_per_round)}
+        times = {
+            "matmul": time_matmul(matmul, 3),
+            "ut_keras": ut_keras_step.run(args.steps_per_round),
+        }
         for name, other in others.items():
             times[name] = other.request(args.steps_per_round)
         if number:  # round 0 is a warm-up and is not measured
@@ -240,16 +243,20 @@ def worker(python, folder, name):
     return Worker([python, file, name, json.dumps(SHAPE)])
 
 
-def time_matmul(count):
+def make_matmul():
+    """Return a function that computes a product of 2048 x 2048 matrices."""
     import tensorflow as tf
 
-    if not hasattr(time_matmul, "product"):
-        a = tf.random.normal([2048, 2048])
-        time_matmul.product = tf.function(lambda: tf.reduce_sum(tf.matmul(a, a)))
+    a = tf.random.normal([2048, 2048])
+    return tf.function(lambda: tf.reduce_sum(tf.matmul(a, a)))
+
+
+def time_matmul(matmul, count):
+    """Return the seconds of each of `count` calls of `matmul`."""
     seconds = []
     for _ in range(count):
         start = time.perf_counter()
-        float(time_matmul.product())
+        float(matmul())
         seconds.append(time.perf_counter() - start)
     return seconds
 
