@@ -270,11 +270,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         if active is not None:
             q = active.scatter(q)
         if key_value is None and cache is not None:
-            self.write_cache(query, cache)
-            key_value = KeyValue(cache.read("key"), cache.read("value"))
-            if cache.window.in_order and not cache.window.covers_all:
-                key_positions = tf.range(tf.shape(key_value.key)[2]) // cache.window.size.beams
-                positions = Positions(cache.window.positions, key_positions)
+            key_value, positions = self._extend_cache(query, cache)
         elif key_value is None:
             key_value = self.project_key_value(query)
         q = self._split_heads(q)
@@ -288,6 +284,21 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         if active is not None:
             mixed = active.gather(mixed)
         return AttentionOutput(self.output_projection(mixed), weights if return_weights else None)
+
+    def _extend_cache(self, query, cache):
+        """Write the keys and values of `query` to the cache, and read all columns.
+
+        Returns:
+            (`KeyValue`, `Positions`). The positions are None if the call computes all positions, or
+            if the columns are not in the order of their positions.
+        """
+        self.write_cache(query, cache)
+        key_value = KeyValue(cache.read("key"), cache.read("value"))
+        window = cache.window
+        if window.covers_all or not window.in_order:
+            return key_value, None
+        key_positions = tf.range(tf.shape(key_value.key)[2]) // window.size.beams
+        return key_value, Positions(window.positions, key_positions)
 
     @classmethod
     def has_block_form(cls) -> bool:

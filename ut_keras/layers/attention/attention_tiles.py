@@ -105,6 +105,9 @@ class Tiles:
             # tile added its number to the seed of the generator, the sum could be equal to the seed
             # of a later call. Therefore each call samples a new seed from the generator's seed.
             self.seed = tf.random.stateless_uniform([2], dropout.seed, None, None, tf.int32)
+        if self.tensor is not None:
+            padding = [[0, blocks.padded - blocks.length] for blocks in (self.queries, self.keys)]
+            self.padded_tensor = tf.pad(self.tensor, [[0, 0], [0, 0], *padding])
 
     @property
     def masks_tiles(self) -> bool:
@@ -244,7 +247,6 @@ class Tiles:
 
     def forward(self) -> tuple[tf.Tensor, tf.Tensor]:
         """Return (output [B, H, T, c], normalizers L [B, H, T, 1])."""
-        self._pad_tensor()
         q_blocks, key_blocks = self._query_blocks(), self._key_blocks()
         value_blocks = self._split(self.value, self.keys)
         width = self.value.shape[-1]
@@ -321,7 +323,6 @@ class Tiles:
         self, output: tf.Tensor, normalizer: tf.Tensor, upstream: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Return the gradients of q, key and value."""
-        self._pad_tensor()
         blocks = self._gradient_blocks(output, normalizer, upstream)
         key_width, value_width = self.key.shape[-1], self.value.shape[-1]
         rows = self.groups * self.queries.count
@@ -468,11 +469,6 @@ class Tiles:
         alive = tf.reshape(alive, [self.groups, self.queries.count])
         numbers = tf.where(alive, self.queries.count, tf.range(self.queries.count))
         return tf.gather(tf.reduce_min(numbers, axis=1), group)
-
-    def _pad_tensor(self):
-        if self.tensor is not None:
-            padding = [[0, blocks.padded - blocks.length] for blocks in (self.queries, self.keys)]
-            self.padded_tensor = tf.pad(self.tensor, [[0, 0], [0, 0], *padding])
 
     def _array(self, size, dtype, blocks, width):
         sizes = (self.examples, self.heads, blocks.size, width)

@@ -322,9 +322,7 @@ def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
             "For keras.Input, pass dtype='int32'."
         )
     if size is not None and tf.executing_eagerly() and tf.size(ids):
-        for worst in (tf.reduce_min(ids), tf.reduce_max(ids)):
-            if not 0 <= int(worst) < size:
-                raise ValueError(f"{name} must be ids in [0, {size}). Received: {int(worst)}.")
+        _check_extremes(int(tf.reduce_min(ids)), int(tf.reduce_max(ids)), name, size)
     return int32.cast(ids)
 
 
@@ -335,6 +333,11 @@ def check_range(ids: np.ndarray, name: str, size: int) -> None:
         ValueError: if an id is out of range.
     """
     if ids.dtype.kind in "iu" and ids.size:
-        for worst in (ids.min(), ids.max()):
-            if not 0 <= worst < size:
-                raise ValueError(f"{name} must be ids in [0, {size}). Received: {worst}.")
+        _check_extremes(ids.min(), ids.max(), name, size)
+
+
+def _check_extremes(least, largest, name, size):
+    """Raise `ValueError` unless the least and the largest id are in [0, size)."""
+    for extreme in (least, largest):
+        if not 0 <= extreme < size:
+            raise ValueError(f"{name} must be ids in [0, {size}). Received: {extreme}.")

@@ -66,20 +66,25 @@ class SeparableConvolution(dense.WithKernels):
         )
 
     def call(self, x: tf.Tensor, cache: cache_lib.LayerCache | None = None) -> tf.Tensor:
+        filtered = self._filter(x) if cache is None else self._filter_in_cache(x, cache)
+        return self.pointwise(filtered)
+
+    def _filter_in_cache(self, x, cache):
+        """Apply the filters to the columns of a window, and write `x` to the cache."""
+        cache.write(self.name, x)
+        before = cache.read_previous(self.name, self.kernel_size - 1)  # [B, Q, reach, C]
+        inputs = tf.concat([before, x[:, :, tf.newaxis]], axis=2)
+        kernel = tf.convert_to_tensor(self.depthwise_kernel)[:, 0, :, 0]  # [reach + 1, C]
+        return tf.reduce_sum(inputs * tf.cast(kernel, x.dtype), axis=2)
+
+    def _filter(self, x):
+        """Apply the filter of each channel to complete sequences, [B, S, C] -> [B, S, C]."""
         reach = self.kernel_size - 1
-        if cache is not None:
-            cache.write(self.name, x)
-            before = cache.read_previous(self.name, reach)  # [B, Q, reach, C]
-            inputs = tf.concat([before, x[:, :, tf.newaxis]], axis=2)
-            kernel = tf.convert_to_tensor(self.depthwise_kernel)[:, 0, :, 0]  # [reach + 1, C]
-            return self.pointwise(tf.reduce_sum(inputs * tf.cast(kernel, x.dtype), axis=2))
         before = reach if self.causal else reach // 2
         after = reach - before
         if private_api.is_compiled_by_xla():
             padded = tf.pad(x, [[0, 0], [before, after], [0, 0]])
-            return self.pointwise(
-                xla.depthwise_conv1d(padded, tf.convert_to_tensor(self.depthwise_kernel))
-            )
+            return xla.depthwise_conv1d(padded, tf.convert_to_tensor(self.depthwise_kernel))
         # On a CPU, TensorFlow's convolution has a wrong shape or raises an error if the batch or
         # the sequence is empty. So such inputs get one more example and position.
         more = 0 if x.shape[:2].num_elements() else tf.cast(tf.equal(tf.size(x), 0), tf.int32)
@@ -89,7 +94,7 @@ class SeparableConvolution(dense.WithKernels):
         )
         filtered = tf.slice(tf.squeeze(filtered, 2), [0, 0, 0], tf.shape(x))
         filtered.set_shape(x.shape)
-        return self.pointwise(filtered)
+        return filtered
 
     def compute_output_shape(self, x_shape: Shape) -> Shape:
         return (*x_shape[:-1], self.units)
