@@ -111,6 +111,7 @@ def greedy_search(task: Task, choose: Callable[[Any, Any], Any] | None = None) -
 
     Returns:
         `Decoded` with one beam. The score is the log probability of the complete output with EOS.
+
     References: T2T `transformer.fast_decode` with beam_size=1.
     """
     return _trimmed(*untrimmed_greedy_search(task, choose))
@@ -206,6 +207,7 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
 
     Returns:
         `Decoded` with K beams.
+
     References: Wu et al. 2016, eq. 14; T2T `beam_search.beam_search`, which gives the same numbers.
     """
     return _trimmed(*untrimmed_beam_search(task, beam_size, alpha))

@@ -299,21 +299,21 @@ def _search_untrimmed(model, source_features, trace_options, values, max_output_
     inputs = StepInputs(
         num_steps=trace_options.num_steps, exit_threshold=trace_options.exit_threshold
     )
-    function, cache = next_logits.make(
+    next_logits_function, cache = next_logits.make(
         model, source_features, trace_options.beam_size, max_length, trace_options.cache, inputs
     )
     if max_output_length is None:
         lengths = (trace_options.per_example_length, values["decode_length"])
         max_output_length = _max_output_length(source_features, *lengths)
     task = beam_search.Task(
-        function,
-        cache,
-        tf.shape(source)[0],
-        max_length,
-        max_output_length,
-        constraints.combined(trace_options, values),
-        tf.maximum(-values["eos_penalty"], 0.0),
-        values["eos_penalty"],
+        next_logits=next_logits_function,
+        cache=cache,
+        batch_size=tf.shape(source)[0],
+        max_length=max_length,
+        max_output_length=max_output_length,
+        constrain=constraints.combined(trace_options, values),
+        eos_bonus=tf.maximum(-values["eos_penalty"], 0.0),
+        eos_penalty=values["eos_penalty"],
     )
     if trace_options.temperature:
         names = ("temperature", "top_k", "top_p", "seed")

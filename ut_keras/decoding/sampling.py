@@ -17,23 +17,27 @@ def sampler(temperature: Any, top_k: Any, top_p: Any, seed: tf.Tensor) -> Callab
     """
 
     def choose(log_probs, position):
-        logits = log_probs / temperature
-        ordered = tf.sort(logits, axis=-1, direction="DESCENDING")
-        vocab_size = tf.shape(logits)[-1]
-        kept = tf.where(top_k > 0, tf.minimum(top_k, vocab_size), vocab_size)
-        ordered = tf.where(tf.range(vocab_size) < kept, ordered, -float("inf"))
-        probs = tf.nn.softmax(ordered)
-        before = tf.cumsum(probs, axis=-1, exclusive=True)
-        ordered = tf.where(before < top_p, ordered, float("inf"))
-        smallest_kept = tf.reduce_min(
-            tf.where(tf.math.is_finite(ordered), ordered, float("inf")), axis=-1, keepdims=True
-        )
-        logits = tf.where(logits >= smallest_kept, logits, -float("inf"))
+        logits = _most_likely(log_probs / temperature, top_k, top_p)
         # The Gumbel-max trick, with noise from a stateless random generator.
         noise = _uniform(tf.shape(logits), seed + tf.stack([0, position]))
         return maximum.argmax(logits - tf.math.log(-tf.math.log(noise)))
 
     return choose
+
+
+def _most_likely(logits, top_k, top_p):
+    """Return logits [B, V] with -inf for the tokens that `top_k` or `top_p` excludes."""
+    ordered = tf.sort(logits, axis=-1, direction="DESCENDING")
+    vocab_size = tf.shape(logits)[-1]
+    kept = tf.where(top_k > 0, tf.minimum(top_k, vocab_size), vocab_size)
+    ordered = tf.where(tf.range(vocab_size) < kept, ordered, -float("inf"))
+    probs = tf.nn.softmax(ordered)
+    before = tf.cumsum(probs, axis=-1, exclusive=True)
+    ordered = tf.where(before < top_p, ordered, float("inf"))
+    smallest_kept = tf.reduce_min(
+        tf.where(tf.math.is_finite(ordered), ordered, float("inf")), axis=-1, keepdims=True
+    )
+    return tf.where(logits >= smallest_kept, logits, -float("inf"))
 
 
 def _uniform(shape, seed):

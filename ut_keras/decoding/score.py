@@ -23,6 +23,23 @@ def score(
 
     The model must support num_steps and exit_threshold.
     """
+    features = _checked_features(model, features)
+    if jit_compile is True and not tf.executing_eagerly():
+        raise ValueError(
+            "jit_compile must be 'auto' or False inside a tf.function, whose own jit_compile "
+            "applies. Received: True."
+        )
+    is_empty = any(ids.shape.num_elements() == 0 for ids in features.values())
+    if tf.executing_eagerly() and not is_empty and xla_score.is_used(model, jit_compile):
+        found = _score_with_xla(model, features, num_steps, exit_threshold, jit_compile)
+        if found is not None:
+            return found
+    run = _compiled(model, _log_probs, features, num_steps, exit_threshold)
+    return tf.concat(parallel_batch.run(run, features), axis=0)
+
+
+def _checked_features(model, features):
+    """Return the features that the model reads, as int32 tensors with one number of examples."""
     if "targets" not in features:
         raise ValueError(f"features must hold 'targets'. Received: {sorted(features)}.")
     features = {
@@ -34,28 +51,20 @@ def score(
             raise ValueError(
                 f"{name} must have as many examples as targets, {rows}. Received: {ids.shape}."
             )
-    depth = (num_steps, exit_threshold)
-    if jit_compile is True and not tf.executing_eagerly():
-        raise ValueError(
-            "jit_compile must be 'auto' or False inside a tf.function, whose own jit_compile "
-            "applies. Received: True."
-        )
-    is_empty = any(ids.shape.num_elements() == 0 for ids in features.values())
-    if tf.executing_eagerly() and not is_empty and xla_score.is_used(model, jit_compile):
+    return features
 
-        def score_padded():
-            padded = xla_score.pad(model, features)
-            scores = _compiled(model, _log_probs, padded, *depth, jit_compile=True)(padded)
-            return tf.constant(scores[: len(features["targets"])].numpy())  # waits for the device
 
-        shape = features["targets"].shape
-        found: tf.Tensor | None = xla_fallback.call(
-            model, xla_score.WORK, jit_compile, shape, score_padded
-        )
-        if found is not None:
-            return found
-    run = _compiled(model, _log_probs, features, *depth)
-    return tf.concat(parallel_batch.run(run, features), axis=0)
+def _score_with_xla(model, features, num_steps, exit_threshold, jit_compile):
+    """Return the log probabilities, or None if XLA cannot compute them. See `xla_fallback.call`."""
+
+    def score_padded():
+        padded = xla_score.pad(model, features)
+        run = _compiled(model, _log_probs, padded, num_steps, exit_threshold, jit_compile=True)
+        scores = run(padded)
+        return tf.constant(scores[: len(features["targets"])].numpy())  # waits for the device
+
+    shape = features["targets"].shape
+    return xla_fallback.call(model, xla_score.WORK, jit_compile, shape, score_padded)
 
 
 def steps(

@@ -30,8 +30,8 @@ def is_used(model: DecodedModel, jit_compile: bool | str) -> bool:
 def pad(model: DecodedModel, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Return the features of a batch, padded to one of few shapes.
 
-    An example that only fills the batch is a copy of the last example. So it needs no steps in
-    depth that the other examples do not need.
+    An example that only fills the batch is a copy of the last example, so it does not increase the
+    number of steps in depth.
 
     Args:
         model: a `DecodedModel`.

@@ -4,11 +4,11 @@ XLA compiles a search once for each shape. So the sources are padded to few shap
 
     bucket(20)                        32: the number of examples and the length are powers of two
     is_used(model, options, 20)       whether XLA compiles the search
-    run(function, rows, values, …)    a `Decoded`, as without XLA
+    run(model, search, rows, …)       a `Decoded`, as without XLA
 
 Padding does not change the outputs. Every example has its own maximum output length, which does not
 count the padding. An example that only fills the batch has the maximum output length 0. It is a
-copy of another example, so it needs no steps in depth that the other examples do not need.
+copy of another example, so it does not increase the number of steps in depth.
 """
 
 from collections.abc import Callable, Mapping, Sequence
