@@ -125,7 +125,7 @@ def _losses_without_xla(logits, targets, spread, entropy):
         gradients = tf.tensor_scatter_nd_add(gradients, indices, (spread - 1) * upstream)
         return tf.cast(gradients, logits.dtype)
 
-    return _with_smoothing(exact, targets, normalizer, spread, entropy), gradient
+    return _loss_of_each_target(exact, targets, normalizer, spread, entropy), gradient
 
 
 def _losses_under_xla(logits, targets, spread, entropy):
@@ -145,10 +145,10 @@ def _losses_under_xla(logits, targets, spread, entropy):
         gradients = softmax - spread / size + tf.where(is_target, spread - 1, 0.0)
         return tf.cast(upstream[:, tf.newaxis] * gradients, logits.dtype)
 
-    return _with_smoothing(exact, targets, normalizer, spread, entropy), gradient
+    return _loss_of_each_target(exact, targets, normalizer, spread, entropy), gradient
 
 
-def _with_smoothing(logits, targets, normalizer, spread, entropy):
+def _loss_of_each_target(logits, targets, normalizer, spread, entropy):
     """Return the losses [N] of float32 logits [N, V] with normalizers [N]."""
     target_logits = log_softmax.take(logits, targets)
     losses = normalizer - target_logits

@@ -67,14 +67,13 @@ class TokenTable:
         """Return the keys as two uint64 arrays [tokens]. The second array contains no 0."""
         num_words = len(tokens.data) - _WORD + 1
         words = np.ndarray(num_words, "<u8", tokens.data, strides=(1,)).copy()  # the words overlap
-        bits = np.minimum(tokens.lengths, _MAX_SHORT_BYTES)
-        bits *= 8
+        sizes = np.minimum(tokens.lengths, _MAX_SHORT_BYTES)
+        bits = 8 * sizes
         low = words.take(tokens.starts)
         low <<= np.maximum(64 - bits, 0).view(np.uint64)  # removes the bytes after the token
         high = words.take(tokens.starts + _WORD)
         high <<= (128 - bits).view(np.uint64)
-        bits >>= 3
-        high |= bits.view(np.uint64)
+        high |= sizes.view(np.uint64)
         long = np.flatnonzero(tokens.lengths > _MAX_SHORT_BYTES)
         data, starts = tokens.data.tobytes(), tokens.starts[long]
         ends = starts + tokens.lengths[long]

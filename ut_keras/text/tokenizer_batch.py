@@ -29,8 +29,8 @@ END = b"\xff"  # `join` puts this byte after each token; UTF-8 never contains it
 class Tokens(typing.NamedTuple):
     """The tokens of a list of texts."""
 
-    # uint8, the concatenated texts in UTF-8 (surrogates as three bytes), followed by 16 bytes of
-    # padding, so that an 8-byte word can be read at every position.
+    # uint8, the concatenated texts in UTF-8, in which a surrogate has three bytes. 16 bytes of
+    # padding follow, so that an 8-byte word can be read at every position.
     data: np.ndarray
     starts: np.ndarray  # int64 [tokens], in bytes
     lengths: np.ndarray

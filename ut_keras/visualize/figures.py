@@ -26,7 +26,7 @@ _TITLES = {"encoder": "encoder", "decoder": "decoder", "memory": "decoder to enc
 COLOURS = matplotlib.colormaps["tab10"].colors
 _PONDER_COLOUR = "tab:orange"
 # The names of the files that `save_all` writes. Files with other names are never removed.
-_NAME = re.compile(
+_FILE_NAME = re.compile(
     r"attention_[a-z]+_(bars|step_([0-9]+|before|after))\.png|(ponder|steps)_[a-z]+\.png"
 )
 _MAX_LABEL_LENGTH = 40  # characters
@@ -241,7 +241,7 @@ def check_only_own_files(directory: str) -> None:
 
 
 def _pictures(directory):
-    return [os.path.join(directory, n) for n in os.listdir(directory) if _NAME.fullmatch(n)]
+    return [os.path.join(directory, n) for n in os.listdir(directory) if _FILE_NAME.fullmatch(n)]
 
 
 def _is_own_file(path):

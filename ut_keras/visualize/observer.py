@@ -110,8 +110,8 @@ def observe(
             prompt.
         encoders: dict from feature name to `TextEncoder`, for the labels. Optional.
         example: int, the index of the example in the batch.
-        attention: bool. Whether to record attention weights. The weights need 4 N H S^2 bytes
-            for N steps and layers, H heads and a source of S positions, and twice as much while
+        attention: bool. Whether to record attention weights. With N steps and layers, H heads and a
+            source of S positions, the weights need 4 N H S^2 bytes. They need twice as much while
             they are collected. Ponder times need little memory.
         steps: bool. Whether to record the steps of the recurrences in depth. The logits of N steps
             need 4 N T V bytes for T predictions and V tokens. None: the same as `attention`.
