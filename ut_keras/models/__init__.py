@@ -178,34 +178,33 @@ def get(
             f"Received: problem={problem}, vocab_sizes={vocab_sizes}."
         )
     tensorflow_log.load()
-    target_space_id = 0
-    if problem is not None:
-        if isinstance(problem, str | type) or not hasattr(problem, "feature_specs"):
-            raise UserError(
-                f'problem must be a Problem, from problems.get("…"). Received: {problem!r}.'
-            )
-        if hasattr(problem, "with_hparams"):  # `problem` may be another object with features
-            problem = problem.with_hparams(hparams)
-        specs = problem.feature_specs(data_dir)
-        target_space_id = problem.target_space_id
-        if name in _WITH_ENCODER_VARIANT and specs["targets"].modality == "class_label":
-            logging.getLogger("ut_keras").warning(
-                "The targets are classes, and %s predicts the class with a decoder of one "
-                "position, as in T2T. %s_encoder is the model without a decoder.",
-                name,
-                name,
-            )
-    else:
-        if not isinstance(vocab_sizes, Mapping):
-            raise UserError(
-                'vocab_sizes must be a dict, such as {"inputs": 32, "targets": 32}. '
-                f"Received: {vocab_sizes!r}."
-            )
-        specs = {
-            feature: features_lib.FeatureSpec(vocab_size=size)
-            for feature, size in vocab_sizes.items()
-        }
-    return from_specs(name, hparams, specs, target_space_id)
+    if problem is None:
+        return from_specs(name, hparams, _specs_of_sizes(vocab_sizes))
+    if isinstance(problem, str | type) or not hasattr(problem, "feature_specs"):
+        raise UserError(
+            f'problem must be a Problem, from problems.get("…"). Received: {problem!r}.'
+        )
+    if hasattr(problem, "with_hparams"):  # `problem` may be another object with features
+        problem = problem.with_hparams(hparams)
+    specs = problem.feature_specs(data_dir)
+    if name in _WITH_ENCODER_VARIANT and specs["targets"].modality == "class_label":
+        logging.getLogger("ut_keras").warning(
+            "The targets are classes, and %s predicts the class with a decoder of one position, as "
+            "in T2T. %s_encoder is the model without a decoder.",
+            name,
+            name,
+        )
+    return from_specs(name, hparams, specs, problem.target_space_id)
+
+
+def _specs_of_sizes(vocab_sizes):
+    """Return the specs of symbol features, a dict from feature name to `FeatureSpec`."""
+    if not isinstance(vocab_sizes, Mapping):
+        raise UserError(
+            'vocab_sizes must be a dict, such as {"inputs": 32, "targets": 32}. '
+            f"Received: {vocab_sizes!r}."
+        )
+    return {name: features_lib.FeatureSpec(vocab_size=size) for name, size in vocab_sizes.items()}
 
 
 def from_specs(

@@ -85,46 +85,47 @@ def _has_length(shape):
     return shape.rank is not None and shape[1:].is_fully_defined()
 
 
-def with_fallback(
-    compiled: Callable[[Any], Any], without_xla: Callable[[], Callable[[Any], Any]]
-) -> Callable[[Any], Any]:
-    """Return a train function that continues without XLA if XLA cannot compile the update.
+class TrainFunctionWithFallback:
+    """A train function that continues without XLA if XLA cannot compile the update.
+
+    Keras calls it with an iterator over batches, and it returns logs.
 
     Args:
-        compiled: Keras' train function: from an iterator over batches to logs.
+        compiled: Keras' train function, which XLA compiles at its first call.
         without_xla: function without arguments. It returns a train function like `compiled`, but
             one that XLA does not compile.
     """
-    is_tried = False
 
-    def train(iterator: Any) -> Any:
-        nonlocal is_tried
+    def __init__(
+        self, compiled: Callable[[Any], Any], without_xla: Callable[[], Callable[[Any], Any]]
+    ) -> None:
+        self._compiled = compiled
+        self._without_xla = without_xla
+        self._is_tried = False
+
+    def __call__(self, iterator: Any) -> Any:
         # `_iterator_of` cannot make an iterator over a batch of several replicas. So each of these
         # batches is passed in a list iterator, not only the first one. With iterators of two types,
         # XLA would compile the update twice.
         is_distributed = isinstance(iterator, tf.distribute.DistributedIterator)
-        if is_tried and not is_distributed:
-            return compiled(iterator)
+        if self._is_tried:
+            return self._compiled(iter([next(iterator)]) if is_distributed else iterator)
         # The first batch is kept, because a failed attempt must not skip it.
         batch = next(iterator)
 
         def one_batch():
             return iter([batch]) if is_distributed else _iterator_of(batch, iterator.element_spec)
 
-        if is_tried:
-            return compiled(one_batch())
-        is_tried = True
+        self._is_tried = True
         try:
-            return compiled(one_batch())
+            return self._compiled(one_batch())
         except xla.NOT_COMPILED as error:
             _LOG.warning(
                 "jit_compile='auto': training without XLA, because XLA cannot compile the "
                 "update: %s",
                 xla.why_not_compiled(error),
             )
-        return without_xla()(one_batch())
-
-    return train
+        return self._without_xla()(one_batch())
 
 
 def _iterator_of(batch, element_spec):

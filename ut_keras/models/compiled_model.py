@@ -103,12 +103,9 @@ class CompiledModel(private_api.ReplicaModel):
         if is_auto:  # so that a saved or copied model decides again
             private_api.compile_arguments(self)["jit_compile"] = "auto"
         if self.has_default_loss:
+            self._loss_weight = _single_weight(loss_weights)
             if not self.overrides("compute_loss"):
                 private_api.set_loss_tracker(self, keras_metrics.LossOfParts())
-            weights = [1.0] if loss_weights is None else keras.tree.flatten(loss_weights)
-            if len(weights) != 1:
-                raise ValueError(f"loss_weights must be one number. Received: {loss_weights!r}.")
-            self._loss_weight = float(weights[0])
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compile a loaded model. Keras calls this method."""
@@ -128,6 +125,14 @@ class CompiledModel(private_api.ReplicaModel):
         """Return whether a class outside of ut_keras defines a method of this model."""
         module = getattr(getattr(type(self), method), "__module__", "")
         return not module.startswith("ut_keras.")
+
+
+def _single_weight(loss_weights):
+    """Return the argument `loss_weights` of `compile` as a float."""
+    weights = [1.0] if loss_weights is None else keras.tree.flatten(loss_weights)
+    if len(weights) != 1:
+        raise ValueError(f"loss_weights must be one number. Received: {loss_weights!r}.")
+    return float(weights[0])
 
 
 def _log_losses_of_probabilities(loss):

@@ -28,13 +28,7 @@ def make(
         dtype_policy: Keras dtype policy.
         softmax_size: int. Size of the states from which logits are computed.
     """
-    source, target, size = specs.get("inputs"), specs["targets"], hp.hidden_size
-    head = target_embedding = softmax = source_embedding = None
-    multiply = hp.multiply_embedding_mode == "sqrt_depth"
-
-    def table(vocab_size, width, name):
-        return embedding.SymbolEmbedding(vocab_size, width, multiply, name=name, dtype=dtype_policy)
-
+    target = specs["targets"]
     if target.modality == "class_label":
         head = class_label_head_lib.ClassLabelHead(
             target.vocab_size,
@@ -44,25 +38,47 @@ def make(
             name="class_label_head",
             dtype=dtype_policy,
         )
-    else:
-        target_embedding = softmax = table(target.vocab_size, size, "target_embedding")
-        if not shares_softmax(hp, specs):
-            softmax = table(target.vocab_size, softmax_size, "softmax")
-    if source is not None and source.modality == "sentences":
-        source_embedding = embedding.SentenceEmbedding(
+        return head, None, None, _source_embedding(hp, specs, dtype_policy)
+    size, name = hp.hidden_size, "target_embedding"
+    target_embedding = softmax = _table(hp, target.vocab_size, size, name, dtype_policy)
+    if not shares_softmax(hp, specs):
+        softmax = _table(hp, target.vocab_size, softmax_size, "softmax", dtype_policy)
+    source_embedding = _source_embedding(hp, specs, dtype_policy, target_embedding)
+    return None, target_embedding, softmax, source_embedding
+
+
+def _source_embedding(hp, specs, dtype_policy, target_embedding=None):
+    """Return the embedding of the source, which may be `target_embedding`. None without a source.
+
+    `target_embedding` is None if the targets are classes.
+    """
+    source = specs.get("inputs")
+    if source is None:
+        return None
+    if source.modality == "sentences":
+        return embedding.SentenceEmbedding(
             source.vocab_size,
-            size,
+            hp.hidden_size,
             source.shape[1],
             hp.sentence_mask_stddev,
-            multiply,
+            _multiplies(hp),
             name="source_embedding",
             dtype=dtype_policy,
         )
-    elif source is not None and head is None and _shares_embedding(hp, specs):
-        source_embedding = target_embedding
-    elif source is not None:
-        source_embedding = table(source.vocab_size, size, "source_embedding")
-    return head, target_embedding, softmax, source_embedding
+    if target_embedding is not None and _shares_embedding(hp, specs):
+        return target_embedding
+    return _table(hp, source.vocab_size, hp.hidden_size, "source_embedding", dtype_policy)
+
+
+def _table(hp, vocab_size, width, name, dtype_policy):
+    return embedding.SymbolEmbedding(
+        vocab_size, width, _multiplies(hp), name=name, dtype=dtype_policy
+    )
+
+
+def _multiplies(hp):
+    """Return whether embeddings are multiplied by sqrt(hidden_size)."""
+    return hp.multiply_embedding_mode == "sqrt_depth"
 
 
 def shares_softmax(hp: Any, specs: Mapping[str, FeatureSpec]) -> bool:

@@ -56,34 +56,48 @@ class FittedModel(compiled_model.CompiledModel):
         self._check_arrays(given.get("x"), given.get("y"))
         if self.has_default_loss and "targets" in self.input_features:
             array_checks.check_ends(self.specs, given.get("x"))
-        callbacks = given.get("callbacks")
-        callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks))
-        if any(isinstance(callback, _SETS_LEARNING_RATE) for callback in callbacks):
-            # The callback will set the learning rate. Keras raises an error if the optimizer has a
-            # schedule. Because of this assignment, Keras raises the error before the training.
-            rate = keras.ops.convert_to_numpy(self.optimizer.learning_rate)
-            self.optimizer.learning_rate = float(rate)
+        self._check_learning_rate(given.get("callbacks"))
         private_api.forget_restored_epoch(self)
         class_weight = given.pop("class_weight", None)
         del given["self"]
-        if class_weight is not None:
-            # Keras would treat a sequence of tokens as one class. Keras also raises an error for
-            # classes that are not in class_weight.
-            self._class_weights = self._weight_of_each_id(class_weight)
-            self.train_function = None  # Keras traces a new function with these weights
-        try:
-            with (
-                self._complete_functions(),
-                self._xla_on_gpu(given.get("x")),
-                end_of_data.expected(given.get("steps_per_epoch")),
-            ):
-                history = super().fit(**given)
-        finally:
-            if class_weight is not None:
-                self._class_weights = self.train_function = None
+        with (
+            self._class_weights_set_to(class_weight),
+            self._complete_functions(),
+            self._xla_on_gpu(given.get("x")),
+            end_of_data.expected(given.get("steps_per_epoch")),
+        ):
+            history = super().fit(**given)
         if history.epoch and not history.history:
             warnings.warn("Your input ran out of data before the first batch.", stacklevel=2)
         return history
+
+    def _check_learning_rate(self, callbacks):
+        """Raise Keras' error if a callback will set the learning rate, and there is a schedule.
+
+        Keras raises this error when the callback sets the learning rate. This method sets the
+        current rate, so that Keras raises the error before the training.
+        """
+        callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks))
+        if any(isinstance(callback, _SETS_LEARNING_RATE) for callback in callbacks):
+            rate = keras.ops.convert_to_numpy(self.optimizer.learning_rate)
+            self.optimizer.learning_rate = float(rate)
+
+    @contextlib.contextmanager
+    def _class_weights_set_to(self, class_weight):
+        """Return a context in which `_class_weights` has the weights of `fit`'s `class_weight`.
+
+        Keras would treat a sequence of tokens as one class. Keras also raises an error for classes
+        that are not in `class_weight`. So `fit` does not pass this argument to Keras.
+        """
+        if class_weight is None:
+            yield
+            return
+        self._class_weights = self._weight_of_each_id(class_weight)
+        self.train_function = None  # Keras traces a new function with these weights
+        try:
+            yield
+        finally:
+            self._class_weights = self.train_function = None
 
     @functools.wraps(keras.Model.evaluate)
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
@@ -212,7 +226,7 @@ class FittedModel(compiled_model.CompiledModel):
             super().make_train_function(force)
         if self.jit_is_auto and self.jit_compile and not is_made:
             compiled: Any = self.train_function
-            safe: Any = auto_xla.with_fallback(compiled, self._without_xla)
+            safe: Any = auto_xla.TrainFunctionWithFallback(compiled, self._without_xla)
             self.train_function = safe
 
     @contextlib.contextmanager

@@ -79,6 +79,14 @@ def counter(model: Any) -> Callable[[int, int, int], Flops] | None:
 
 
 class _Counter:
+    """The function that `counter` returns.
+
+    Args:
+        hp: the hparams of the model.
+        vocab_size: int, the size of the vocabulary of the targets.
+        has_inputs: bool. Whether the model has an encoder.
+    """
+
     def __init__(self, hp, vocab_size, has_inputs):
         hidden = hp.hidden_size
         self._hidden, self._vocab, self._has_inputs = hidden, vocab_size, has_inputs
@@ -96,8 +104,10 @@ class _Counter:
             self._steps = hp.num_rec_steps
 
     def __call__(self, examples, source, target):
-        # All numbers are multiply-adds of a forward pass.
-        queries = self._hidden * self._key + self._value * self._hidden  # and the output
+        # The numbers below are multiply-adds of a forward pass for one example. `source` and
+        # `target` are the lengths of the inputs and of the targets.
+        # The projections of a position: of queries and outputs, and of keys and values.
+        queries = self._hidden * self._key + self._value * self._hidden
         memory = self._hidden * (self._key + self._value)
         pairs = self._key + self._value  # the logits and the weighted sum, for a pair of positions
         projections = queries + memory + self._transition
