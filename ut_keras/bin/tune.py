@@ -288,12 +288,12 @@ class _Search:
         search.tell(self.study, trial, value)
         best = next(
             (
-                f" (best: {search.number(t.value)}, trial-{t.number})"
+                f" (best: {search.as_text(t.value)}, trial-{t.number})"
                 for t in search.completed(self.study)
             ),
             "",
         )
-        print(f"trial-{trial.number}: {objective}={search.number(value)}{best}", flush=True)
+        print(f"trial-{trial.number}: {objective}={search.as_text(value)}{best}", flush=True)
 
     def _fail(self, trial, reason):
         search.tell(self.study, trial, None, reason)

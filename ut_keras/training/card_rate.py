@@ -35,11 +35,11 @@ class Peak(NamedTuple):
     float32: float
 
 
-# The names that the driver reports, as regular expressions, and the rates of NVIDIA's data sheets:
-# "NVIDIA H100 Tensor Core GPU", "NVIDIA H200 Tensor Core GPU", "NVIDIA A100 Tensor Core GPU",
-# "NVIDIA L4 Tensor Core GPU", "NVIDIA T4 Tensor Core GPU", "NVIDIA V100 Tensor Core GPU", and the
-# white paper "NVIDIA Ada GPU Architecture" for the RTX 4090. Most of the data sheets state rates
-# with sparsity. The rates here are half of them.
+# The keys are regular expressions for the names that the driver reports. The rates are those
+# of the data sheets "NVIDIA … Tensor Core GPU" for the H100, H200, A100, L4, T4 and V100. The
+# rates of the RTX 4090 are those of the white paper "NVIDIA Ada GPU Architecture". Most of the data
+# sheets state rates with sparsity. The rates here are half of them.
+#
 # We entered the rates from memory and compared most of them with public lists. We could not verify
 # them against the data sheets. The rates of H100 NVL and H200 NVL were not compared at all.
 _PEAKS = {
@@ -104,18 +104,26 @@ def find(model: keras.Model, strategy: tf.distribute.Strategy) -> CardRate | Non
         if gpu_peak is None:
             return None
         peak += gpu_peak
+    return CardRate(peak, functools.partial(_flops_of_batch, strategy, count))
 
-    def count_batch(batch):
-        features, targets, *_ = batch
-        inputs = features.get("inputs")
-        shapes = [
-            [tuple(part.shape) for part in strategy.experimental_local_results(ids)]
-            for ids in ((targets,) if inputs is None else (targets, inputs))
-        ]
-        counts = [
-            count(target[0], source[0][1] if source else 0, target[1])
-            for target, *source in zip(*shapes, strict=True)
-        ]
-        return functools.reduce(operator.add, counts)
 
-    return CardRate(peak, count_batch)
+def _flops_of_batch(strategy, count, batch):
+    """Return the `models.flops.Flops` of the update of a batch, for all GPUs of this process.
+
+    Args:
+        strategy: the `tf.distribute.Strategy` of the run.
+        count: function (number of examples, length of the inputs, length of the targets) -> `Flops`
+            of a replica.
+        batch: (features, targets) or (features, targets, weights).
+    """
+    features, targets, *_ = batch
+    inputs = features.get("inputs")
+    shapes = [
+        [tuple(part.shape) for part in strategy.experimental_local_results(ids)]
+        for ids in ((targets,) if inputs is None else (targets, inputs))
+    ]
+    counts = [
+        count(target[0], source[0][1] if source else 0, target[1])
+        for target, *source in zip(*shapes, strict=True)
+    ]
+    return functools.reduce(operator.add, counts)

@@ -295,7 +295,7 @@ def table(study: Any, ranges: Sequence[Range]) -> list[str]:
     """
     ended = completed(study)
     objective = study.user_attrs["autotune_objective"]
-    reached = {trial.number: f"{objective}={number(trial.value)}" for trial in ended}
+    reached = {trial.number: f"{objective}={as_text(trial.value)}" for trial in ended}
     others = [trial for trial in study.trials if trial.number not in reached]
     return [
         f"trial-{trial.number}: {tried(trial, ranges)}: "
@@ -306,7 +306,7 @@ def table(study: Any, ranges: Sequence[Range]) -> list[str]:
 
 def tried(trial: Any, ranges: Sequence[Range]) -> str:
     """Return the hparams of a trial in one line."""
-    return " ".join(f"{name}={number(value)}" for name, value in hparams_of(trial, ranges).items())
+    return " ".join(f"{name}={as_text(value)}" for name, value in hparams_of(trial, ranges).items())
 
 
 def hparams_of(trial: Any, ranges: Sequence[Range]) -> dict[str, Any]:
@@ -323,6 +323,6 @@ def hparams_of(trial: Any, ranges: Sequence[Range]) -> dict[str, Any]:
     }
 
 
-def number(value: Any) -> str:
+def as_text(value: Any) -> str:
     """Return a value as text. A float is rounded to four significant digits."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

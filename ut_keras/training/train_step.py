@@ -72,24 +72,24 @@ def make_train_step(
         def forward_and_terms(carried):
             segment = {} if carried is None else {"carried": carried}
             output = model.forward(features, training=True, **segment)
-            terms = model.loss_terms(output, targets, True, *weights)
-            if is_split:
-                return _Counted(count(output), getattr(output, "carried", None)), terms
-            return output, terms
+            return output, model.loss_terms(output, targets, True, *weights)
 
         def count(output):
             return _count(model, curriculum, output, features, targets, *weights)
 
+        def counted_and_terms(carried):
+            output, terms = forward_and_terms(carried)
+            return _Counted(count(output), getattr(output, "carried", None)), terms
+
         if is_split:
             counted, shares = batch_update.update(
-                model, optimizer, forward_and_terms, update_lib.update_in_two_programs
+                model, optimizer, counted_and_terms, update_lib.update_in_two_programs
             )
             return _summed_result(shares, counted.result)
         output, shares = batch_update.update(model, optimizer, forward_and_terms)
         return _summed_result(shares, count(output))
 
     signature = None if element_spec is None else [element_spec]
-
     jit_all = jit_compile and not is_split
 
     @tf.function(input_signature=signature, jit_compile=jit_all or None, autograph=False)

@@ -98,10 +98,7 @@ class Trainer:
             self._save_missing_best(loop.step)
             while True:
                 if not is_due:
-                    # Evaluations take place at multiples of `every`, even if an earlier run stopped
-                    # between two multiples.
-                    every = max(1, settings.eval_every_steps)
-                    loop.train_to(min(settings.train_steps, (loop.step // every + 1) * every))
+                    loop.train_to(self._next_evaluation(loop.step))
                 is_due = False
                 is_last = loop.step >= settings.train_steps
                 throttled = time.monotonic() - evaluated_at < settings.eval_throttle_seconds
@@ -179,6 +176,15 @@ class Trainer:
         if is_decoding and metric not in names and self.free_decoder.can_decode(dataset):
             names.update(self.free_decoder(dataset)[0])
         self._early_stopping.check(names)
+
+    def _next_evaluation(self, step):
+        """Return the step of the first evaluation after `step`.
+
+        Evaluations take place at multiples of `eval_every_steps`, even if an earlier run stopped
+        between two multiples, and at the last step.
+        """
+        every = max(1, self.settings.eval_every_steps)
+        return min(self.settings.train_steps, (step // every + 1) * every)
 
     def _should_stop_early(self):
         return distribution.from_chief(self.strategy, self._early_stopping.should_stop)
