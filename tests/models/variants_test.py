@@ -215,3 +215,49 @@ def test_xla_gives_the_same_loss_and_gradients(name, for_gpu, monkeypatch):
     found = tf.function(step, autograph=False, jit_compile=True)(features)
     for x, y in zip(found, expected, strict=True):
         np.testing.assert_allclose(x, y, atol=1e-4 * np.abs(y).max() + 1e-7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("for_gpu", [False, True], ids=["cpu", "gpu"])
+@pytest.mark.parametrize(
+    "kind, overrides",
+    [
+        ("transformer", ""),
+        ("universal", ""),
+        ("adaptive", "act_halting_bias_init=5"),  # all positions halt before the last step
+    ],
+)
+def test_xla_records_attention_and_residuals(kind, overrides, for_gpu, monkeypatch):
+    model = examples.make(kind, overrides)
+    features = {key: tf.constant(value) for key, value in examples.features(kind).items()}
+
+    def recorded(features):
+        output = model.inspect(features, training=False)
+        decoder = output.decoder
+        tensors = decoder.attention_weights, decoder.memory_attention_weights, decoder.residuals
+        return [output.logits, *(x for x in tensors if x is not None)]
+
+    expected = recorded(features)
+    monkeypatch.setattr(devices, "has_gpu", lambda: for_gpu)
+    found = tf.function(recorded, autograph=False, jit_compile=True)(features)
+    for x, y in zip(found, expected, strict=True):
+        assert x.shape == y.shape
+        np.testing.assert_allclose(x, y, atol=1e-5)
+    num_steps = len(expected[-1])
+    assert num_steps < 3 if kind == "adaptive" else num_steps == len(expected[1])
+
+
+@pytest.mark.slow
+def test_xla_computes_the_gradient_of_a_loop_that_records_attention():
+    model = examples.make("universal", _WITHOUT_DROPOUT)
+    features = {key: tf.constant(value) for key, value in examples.features("universal").items()}
+
+    def gradients(features):
+        with tf.GradientTape() as tape:
+            loss = model.inspect(features, training=True).losses["training"]
+        return tape.gradient(loss, model.trainable_variables)
+
+    compiled = tf.function(gradients, autograph=False, jit_compile=True)(features)
+    for found, want in zip(compiled, gradients(features), strict=True):
+        want = tf.convert_to_tensor(want)
+        np.testing.assert_allclose(found, want, atol=1e-4 * np.abs(want).max() + 1e-7)

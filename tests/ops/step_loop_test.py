@@ -83,6 +83,27 @@ def test_conditions_keep_the_values_of_tensor_arrays():
         np.testing.assert_allclose(found, want, rtol=1e-6)
 
 
+@pytest.mark.parametrize("takes_all_steps", [True, False])
+def test_xla_keeps_the_entries_of_a_growing_array(takes_all_steps):
+    """XLA cannot enlarge an array, and its shapes must be equal in both branches of a `tf.cond`."""
+
+    def run(x):
+        num_steps, last, record = step_loop.run(
+            LAYER,
+            lambda state: state[0] < (5 if takes_all_steps else 2),
+            lambda state: (state[0] + 1, state[1] + x, state[2].write(state[0], state[1])),
+            (tf.constant(0), x, step_loop.empty_array(5)),
+            5,
+            takes_all_steps=takes_all_steps,
+        )
+        return last, step_loop.stack_array(record, num_steps)
+
+    x = tf.constant([0.5, 1.0, 2.0])
+    compiled = tf.function(run, autograph=False, jit_compile=True)(x)
+    for found, want in zip(compiled, tf.function(run, autograph=False)(x), strict=True):
+        np.testing.assert_array_equal(found, want)
+
+
 @pytest.mark.parametrize(
     "arguments, shape",
     [

@@ -63,6 +63,30 @@ def run(
     return state
 
 
+def empty_array(max_size: int) -> tf.TensorArray:
+    """Return an empty float32 array, to which the steps of a loop write values for inspection.
+
+    Without XLA, the array grows with every written entry. XLA cannot enlarge an array: it would
+    ignore all entries. Under XLA, the array therefore has its largest size from the start.
+
+    Args:
+        max_size: int, the largest possible number of entries.
+    """
+    if private_api.is_compiled_by_xla():
+        return tf.TensorArray(tf.float32, max_size, clear_after_read=False)
+    return tf.TensorArray(tf.float32, size=0, dynamic_size=True, clear_after_read=False)
+
+
+def stack_array(array: tf.TensorArray, size: Any) -> tf.Tensor:
+    """Return the entries of an array of `empty_array` as one tensor.
+
+    Args:
+        array: the array, after the last step.
+        size: int, or int32 scalar: the number of entries that were written.
+    """
+    return array.stack()[:size] if private_api.is_compiled_by_xla() else array.stack()
+
+
 def _is_written_out(layer, first, max_steps, takes_all_steps):
     if not (private_api.is_compiled_by_xla() and devices.has_gpu()):
         return False
@@ -84,7 +108,7 @@ def _is_of_ut_keras(layer):
 def _has_known_shape(leaf):
     """Return whether XLA knows the shape of a result of a `tf.cond`."""
     if isinstance(leaf, tf.TensorArray):
-        return True
+        return leaf.element_shape.is_fully_defined()
     return tf.convert_to_tensor(leaf).shape.is_fully_defined()
 
 

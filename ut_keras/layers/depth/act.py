@@ -276,13 +276,14 @@ class AdaptiveComputationTime(depth.Depth):
                 supervised_record = depth.start_supervised_record(start.state, max_steps)
         return RecordingLoopState(
             start,
-            attention_record=depth.start_attention_record(inputs.record_attention, inputs.memory),
+            attention_record=depth.start_attention_record(inputs, self.block, max_steps),
             supervised_record=supervised_record,
             auxiliary_loss_stats=auxiliary_loss_stats,
             fixed_point_record=fixed_point.start(
                 start.state,
                 inputs.record_attention,
                 has_loss=bool(inputs.training and self.fixed_point_loss_weight),
+                max_steps=max_steps,
             ),
             step_record=step_recording.start(
                 inputs, start.state, start.output, max_steps, start.halting
@@ -295,12 +296,13 @@ class AdaptiveComputationTime(depth.Depth):
         if steps is not None:
             confidence = self.halting.confidence(steps.states, inputs.padding_mask)
             steps = steps._replace(confidence=confidence)
-        weights = depth.stack_attention_record(last.attention_record)
+        num_steps = last.loop_state.step
+        weights = depth.stack_attention_record(last.attention_record, self.block, num_steps)
         output = _stack_output(last.loop_state.output, last.loop_state.halting, *weights, steps)
         return output._replace(
             auxiliary_loss_stats=last.auxiliary_loss_stats,
-            recorded=step_recording.stack(last.step_record, last.loop_state.step),
-            **fixed_point.finish(last.fixed_point_record),
+            recorded=step_recording.stack(last.step_record, num_steps),
+            **fixed_point.finish(last.fixed_point_record, num_steps),
         )
 
     def _loop_condition(self, loop, context):

@@ -10,6 +10,7 @@ from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
 from ut_keras.layers.depth import state_layer
 from ut_keras.layers.depth.step_recording import RecordedSteps
 from ut_keras.layers.halting import halting
+from ut_keras.ops import step_loop
 from ut_keras.ops.loss_term import LossTerm
 
 
@@ -293,11 +294,18 @@ def _tensor_array(first, max_steps):
 AttentionRecord = tuple[tf.TensorArray, ...]
 
 
-def start_attention_record(enabled: bool | None, memory: Any) -> AttentionRecord:
-    """Return an empty record, or () if `enabled` is False. `memory` is None in an encoder."""
-    if not enabled:
+def start_attention_record(inputs: StepInputs, block: Any, max_steps: int) -> AttentionRecord:
+    """Return an empty record, or () if `inputs.record_attention` is False.
+
+    Args:
+        block: the `TransformerBlock` that each step applies.
+        max_steps: int, the largest possible number of steps.
+    """
+    if not inputs.record_attention:
         return ()
-    return (_weights_array(), _weights_array()) if memory else (_weights_array(),)
+    num_arrays = 2 if inputs.memory else 1
+    max_size = max_steps * len(block.layers)
+    return tuple(step_loop.empty_array(max_size) for _ in range(num_arrays))
 
 
 def add_to_attention_record(
@@ -317,19 +325,23 @@ def add_to_attention_record(
 
 
 def stack_attention_record(
-    record: AttentionRecord,
+    record: AttentionRecord, block: Any, num_steps: Any
 ) -> tuple[tf.Tensor | None, tf.Tensor | None]:
     """Return (attention [N, B, H, S, S], memory attention [N, B, H, T, S]).
 
     An element is None if the record does not contain these weights.
+
+    Args:
+        block: as for `start_attention_record`.
+        num_steps: int, or int32 scalar: the number of steps taken. N is this number times the
+            number of layers.
     """
-    attention = record[0].stack() if record else None
-    memory_attention = record[1].stack() if len(record) > 1 else None
+    if not record:
+        return None, None
+    size = num_steps * len(block.layers)
+    attention = step_loop.stack_array(record[0], size)
+    memory_attention = step_loop.stack_array(record[1], size) if len(record) > 1 else None
     return attention, memory_attention
-
-
-def _weights_array():
-    return tf.TensorArray(tf.float32, size=0, dynamic_size=True, clear_after_read=False)
 
 
 def _write(array, step, weights):

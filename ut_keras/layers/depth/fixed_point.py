@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from ut_keras.ops import step_loop
+
 _TINY = 1e-24  # a smaller squared norm is treated as this value, so no division is by 0
 
 
@@ -44,17 +46,16 @@ def residual(before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
     return change / tf.sqrt(tf.maximum(size, _TINY))
 
 
-def start(state: tf.Tensor, records: bool | None, has_loss: bool) -> Record:
+def start(state: tf.Tensor, records: bool | None, has_loss: bool, max_steps: int) -> Record:
     """Return an empty record.
 
     Args:
         state: float tensor [B, S, D].
         records: bool. Whether the loop records the residual of every step.
         has_loss: bool. Whether the loop has a fixed-point loss.
+        max_steps: int, the largest possible number of steps.
     """
-    residuals: Any = ()
-    if records:
-        residuals = tf.TensorArray(tf.float32, size=0, dynamic_size=True, clear_after_read=False)
+    residuals: Any = step_loop.empty_array(max_steps) if records else ()
     last = (tf.zeros_like(state), tf.zeros_like(state)) if has_loss else ()
     return Record(residuals, last)
 
@@ -90,11 +91,17 @@ def add(
     return Record(residuals, last)
 
 
-def finish(record: Record) -> dict[str, tf.Tensor | None]:
-    """Return the fields `residuals` and `last_residual` of a `StackOutput`."""
+def finish(record: Record, num_steps: Any) -> dict[str, tf.Tensor | None]:
+    """Return the fields `residuals` and `last_residual` of a `StackOutput`.
+
+    Args:
+        num_steps: int, or int32 scalar: the number of steps taken.
+    """
     if not record:
         return {}
-    residuals = None if isinstance(record.residuals, tuple) else record.residuals.stack()
+    residuals = None
+    if not isinstance(record.residuals, tuple):
+        residuals = step_loop.stack_array(record.residuals, num_steps)
     return {
         "residuals": residuals,
         "last_residual": residual(*record.last) if record.last else None,

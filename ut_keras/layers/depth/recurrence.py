@@ -221,7 +221,11 @@ class Recurrence(depth.Depth):
         if inputs.training and self.recompute_grad:
             apply_step = functools.partial(recompute.Recomputation(self), self._apply_step)
         last = self._loop(first, context, limits, apply_step)
-        attention, memory_attention = depth.stack_attention_record(last.attention_record)
+        # A known number of steps, so that XLA knows the shape of the records.
+        num_steps = limits.num_steps if isinstance(limits.num_steps, int) else last.step
+        attention, memory_attention = depth.stack_attention_record(
+            last.attention_record, self.block, num_steps
+        )
         has_next_segment = inputs.training and self.num_segments > 1
         return StackOutput(
             self.finish(last),
@@ -229,7 +233,7 @@ class Recurrence(depth.Depth):
             memory_attention_weights=memory_attention,
             auxiliary_loss_stats=last.auxiliary_loss_stats,
             steps=depth.stack_supervised_record(last.supervised_record),
-            **fixed_point.finish(last.fixed_point_record),
+            **fixed_point.finish(last.fixed_point_record, num_steps),
             carried=segments.carry(last.state) if has_next_segment else None,
             recorded=step_recording.stack(last.step_record, last.step),
         )
@@ -266,13 +270,16 @@ class Recurrence(depth.Depth):
             step=tf.constant(0),
             state=state,
             carried=self.start(state, limits.max_steps),
-            attention_record=depth.start_attention_record(inputs.record_attention, inputs.memory),
+            attention_record=depth.start_attention_record(inputs, self.block, limits.max_steps),
             auxiliary_loss_stats=(
                 self.block.start_auxiliary_loss_stats(recurrence_input) if training else ()
             ),
             supervised_record=supervised_record,
             fixed_point_record=fixed_point.start(
-                recurrence_input, inputs.record_attention, has_fixed_point_loss
+                recurrence_input,
+                inputs.record_attention,
+                has_fixed_point_loss,
+                limits.max_steps,
             ),
         )
         output = self.finish(first)

@@ -169,9 +169,9 @@ class LayeredDepth(depth.Depth):
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
         self.check_steps(inputs.num_steps)
         result = self.block.forward(state, inputs, self.recompute_grad and bool(inputs.training))
-        record = depth.start_attention_record(inputs.record_attention, inputs.memory)
+        record = depth.start_attention_record(inputs, self.block, 1)
         record = depth.add_to_attention_record(record, 0, result)
-        attention, memory_attention = depth.stack_attention_record(record)
+        attention, memory_attention = depth.stack_attention_record(record, self.block, 1)
         return StackOutput(
             result.output,
             attention_weights=attention,
