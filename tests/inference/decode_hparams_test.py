@@ -1,6 +1,7 @@
 import pytest
 
 from ut_keras import hparam_schema
+from ut_keras.decoding import batch_seed
 from ut_keras.errors import UsageError
 from ut_keras.inference import decode_hparams
 
@@ -96,7 +97,7 @@ def test_search_options_omits_defaults():
     sampling = {"temperature": 0.5, "top_k": 9, "top_p": 0.9}
     assert options(text).items() >= sampling.items() and "seed" not in options(text)
     # Each batch gets its own seed, so the samples of two batches differ.
-    assert options(f"{text},seed=7", batch=2)["seed"] == 9
+    assert options(f"{text},seed=7", batch=2)["seed"] == batch_seed.of_batch(7, 2)
 
 
 def test_parse_rejects_malformed_text():

@@ -125,6 +125,15 @@ def test_predictor_samples_differently_for_each_length():
     assert [d.ids.tolist() for d in sampled] == [d.ids.tolist() for d in again]
 
 
+def test_predictor_samples_differently_for_equal_prompts():
+    """The last prompts of the first batch and the first ones of the second are equal."""
+    model, _ = export_models.build("prompts")
+    rows = [[5]] * 40 + [[5, 5]] * 88
+    options = {"temperature": 1e6, "decode_length": 12, "min_length": 9}
+    sampled = [d for seed in (3, 4) for d in Predictor(model)(rows, **options, seed=seed)]
+    assert len({tuple(decoded.ids[0]) for decoded in sampled}) == 2 * len(rows)
+
+
 def test_text_model_samples_differently_for_each_length():
     model, encoders = export_models.build("prompts")
     options = Options(temperature=1e6, seed=3, decode_length=12)

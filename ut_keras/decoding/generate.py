@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from ut_keras.decoding import (
     batch_plan,
+    batch_seed,
     beam_search,
     constraints,
     next_logits,
@@ -70,7 +71,7 @@ def generate(
             {name: group.ids},
             prefix if len(groups) == 1 else tf.gather(prefix, group.indices),
             # Without the number, several groups would have the same samples.
-            (seed + number) % 2**31,
+            batch_seed.of_group(seed, number),
             options,
         )
         for number, group in enumerate(groups)

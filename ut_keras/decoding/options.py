@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple, get_args
 
+from ut_keras.decoding import batch_seed
 from ut_keras.errors import UsageError
 from ut_keras.hparam_schema import limits
 
@@ -102,11 +103,11 @@ class Options:
         """Return the options for one of several batches, which must sample differently.
 
         Args:
-            number: int. The index of the batch, which is added to the seed.
+            number: int. The index of the batch. It changes the seed, see `batch_seed`.
         """
         if self.seed is None:
             return self
-        return dataclasses.replace(self, seed=(int(self.seed) + number) % 2**31)
+        return dataclasses.replace(self, seed=batch_seed.of_batch(int(self.seed), number))
 
     def __post_init__(self) -> None:
         # NumPy scalars are converted to Python numbers, because TensorFlow would keep NumPy dtypes.

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ut_keras import registry
+from ut_keras.decoding import batch_seed
 from ut_keras.decoding.options import AUTO, SPECS, Options, current_names, from_keywords
 from ut_keras.errors import UsageError
 from ut_keras.hparam_schema import limits
@@ -156,7 +157,7 @@ def search_options(values: Mapping[str, Any], batch: int = 0) -> dict[str, Any]:
 
     Args:
         values: dict from `parse(text, DECODER)`.
-        batch: int, the index of the batch. It is added to the seed, so that each batch is sampled
+        batch: int, the index of the batch. It changes the seed, so that each batch is sampled
             differently.
 
     Returns:
@@ -165,7 +166,7 @@ def search_options(values: Mapping[str, Any], batch: int = 0) -> dict[str, Any]:
     """
     options = {name: values[spec.hparam] for name, spec in SPECS.items() if name != "num_steps"}
     if options["seed"] >= 0:
-        options["seed"] = (options["seed"] + batch) % 2**31
+        options["seed"] = batch_seed.of_batch(options["seed"], batch)
     always = ("beam_size", "alpha", "decode_length")
     return {
         name: value

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras.decoding import batch_plan
+from ut_keras.decoding import batch_plan, batch_seed
 from ut_keras.decoding.beam_search import Decoded
 from ut_keras.decoding.options import Options
 from ut_keras.hparam_schema import limits
@@ -295,5 +295,5 @@ def _options_of_group(options, indices):
     """Return the options of a group of examples, with another seed for each group."""
     if options.seed is None or not options.temperature:
         return options
-    seed = tf.cast(options.seed, tf.int64) + tf.cast(indices[0], tf.int64)
+    seed = batch_seed.of_group(tf.cast(options.seed, tf.int64), tf.cast(indices[0], tf.int64))
     return dataclasses.replace(options, seed=seed)
