@@ -133,6 +133,13 @@ def test_export_checks_the_files_it_leaves(tmp_path, monkeypatch):
             lambda: _model(targets=FeatureSpec(3, "class_label")),
             r"Received: .*targets \(class_label\)",
         ),
+        (lambda: _model(",activation_dtype=bfloat16"), "must be float32 .* Received: bfloat16"),
+        (lambda: _model(",attention_key_channels=16"), "attention_key_channels=16, hidden_size=32"),
+        (lambda: _model(",attention_value_channels=64"), "attention_value_channels must .*=64,"),
+        (
+            lambda: _model(",layer_preprocess_sequence=nn"),
+            "no layer for the weights .*/layer_norm_1/",
+        ),
         (lambda: _model(",norm_type=rms"), "layer_norm_bias. Received: none|layer_norm_scale"),
         (lambda: _model(",pos=emb"), "the weights source_position"),
         (lambda: _model(",ffn_layer=swiglu"), "the weights (encoder|decoder)/"),

@@ -58,6 +58,14 @@ def features(kind):
     return encoders, specs
 
 
+def bfloat16_model():
+    """Return a model that computes in bfloat16."""
+    sizes = "hidden_size=16,filter_size=16,num_heads=2,activation_dtype=bfloat16"
+    return models.from_specs(
+        "transformer", hparams.get("transformer_tiny", sizes), features("numbers")[1]
+    )
+
+
 @functools.cache
 def build(name):
     """Return a model with random weights and its encoders."""

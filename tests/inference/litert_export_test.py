@@ -104,6 +104,12 @@ def prompts(tmp_path_factory):
     return path
 
 
+def test_export_rejects_bfloat16(tmp_path):
+    with pytest.raises(ValueError, match="activation_dtype must be float32.*Received: bfloat16"):
+        export.export_litert(export_models.bfloat16_model(), str(tmp_path / "m.tflite"), LENGTH)
+    assert not os.listdir(tmp_path)
+
+
 def test_step_signature_continues_prompt(prompts):
     model, _ = export_models.build("prompts")
     lite = tf.lite.Interpreter(prompts)

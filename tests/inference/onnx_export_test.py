@@ -145,6 +145,13 @@ def test_onnx_export_names_unsupported_operation(tmp_path, monkeypatch, capfd, c
     assert table.size() == 1
 
 
+@needs_extra
+def test_onnx_export_rejects_bfloat16(tmp_path):
+    with pytest.raises(ValueError, match="activation_dtype must be float32.*Received: bfloat16"):
+        export.export_onnx(export_models.bfloat16_model(), str(tmp_path / "m.onnx"), LENGTH)
+    assert not os.listdir(tmp_path)
+
+
 def test_onnx_export_names_missing_extra(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"no tf2onnx and no onnxruntime.*'\.\[onnx\]'"):

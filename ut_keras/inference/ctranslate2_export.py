@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from ut_keras.checkpoints import checkpoint
 from ut_keras.files import file_error, whole_file
-from ut_keras.inference import feature_record, text_model
+from ut_keras.inference import feature_record, float32_only, text_model
 from ut_keras.ops import finite
 from ut_keras.process import extras
 from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder
@@ -79,6 +79,7 @@ def export_ctranslate2(
             f"{extras.install_hint('ctranslate2')}"
         ) from error
     _check_layers(model)
+    float32_only.check(model, "CTranslate2")
     text_model.check_encoders(model, encoders)
     finite.check_model(model)
     record = feature_record.FeatureRecord(model.specs, dict(encoders), model.target_space_id)
@@ -121,6 +122,13 @@ def _check_layers(model):
             f"Received: a {model.name} with {', '.join(kinds)}, prepend_mode={mode}, "
             f"hard_attention_k={keys}, self_attention_type={attention}."
         )
+    size = model.hparams.hidden_size
+    for name in ("attention_key_channels", "attention_value_channels"):
+        if (channels := getattr(model.hparams, name)) not in (0, size):
+            raise ValueError(
+                f"{name} must be 0 or hidden_size for CTranslate2, whose attention has one size. "
+                f"Received: {name}={channels}, hidden_size={size}."
+            )
 
 
 def _spec(transformer_spec, model):

@@ -32,7 +32,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.files import file_error, whole_file
-from ut_keras.inference import fixed_shapes
+from ut_keras.inference import fixed_shapes, float32_only
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.ops import finite
 
@@ -72,6 +72,7 @@ def export_litert(
     path = file_error.checked_path(path, "path")
     named = {"beam_size": beam_size, "decode_length": decode_length}
     search = fixed_shapes.search_options({**named, **options}, "LiteRT")
+    float32_only.check(model, "LiteRT")
     finite.check_model(model)
     shape = _source_shape(model, source_length)
     if shape is None:

@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras.files import file_error, whole_file
-from ut_keras.inference import fixed_shapes
+from ut_keras.inference import fixed_shapes, float32_only
 from ut_keras.ops import finite
 from ut_keras.process import extras
 
@@ -65,6 +65,7 @@ def export_onnx(
         raise ValueError(
             "model must have an encoder for an ONNX export. Received: a model without an encoder."
         )
+    float32_only.check(model, "ONNX")
     finite.check_model(model)
     shape = fixed_shapes.source_shape(model, source_length, "ONNX")
     if search.num_steps is not None:
