@@ -7,7 +7,9 @@ from ut_keras.layers.basic import prepostprocess
 from ut_keras.ops import devices
 
 
-@pytest.mark.parametrize(("sequence", "num_weights"), [("none", 0), ("n", 2), ("dan", 2)])
+@pytest.mark.parametrize(
+    ("sequence", "num_weights"), [("none", 0), ("n", 2), ("dan", 2), ("nn", 4)]
+)
 def test_layer_behaviors(sequence, num_weights):
     def call(layer, x, training=False):
         return layer(x, residual=x[:, :, ::-1], training=training)
@@ -35,6 +37,15 @@ def test_operations_are_applied_in_order():
     for sequence, value in expected.items():
         got = prepostprocess.PrePostProcess(sequence, 0.5)(x, residual, training=False)
         np.testing.assert_allclose(got, value, atol=1e-6, err_msg=sequence)
+
+
+@pytest.mark.parametrize("norm_type", ["layer", "rms"])
+def test_norms_have_different_paths(norm_type):
+    """A checkpoint names each variable by its path."""
+    layer = prepostprocess.PrePostProcess("nan", norm_type=norm_type)
+    layer.build((None, None, 4))
+    folders = {variable.path.split("/")[-2] for variable in layer.variables}
+    assert folders == {f"{norm_type}_norm", f"{norm_type}_norm_1"}
 
 
 def test_dropout_precedes_residual():

@@ -223,7 +223,10 @@ class PrePostProcess(Processing, PositionWise):
         check_choice("norm_type", self.norm_type, NORMS)
         self.sequence = sequence
         self.residual_scale = residual_scale
-        self.operations = tuple((letter, self._operation(letter)) for letter in letters)
+        self.operations = tuple(
+            (letter, self._operation(letter, letters[:i].count(letter)))
+            for i, letter in enumerate(letters)
+        )
 
     def build(self, input_shape: Shape) -> None:
         build_all((operation for _, operation in self.operations), input_shape)
@@ -240,11 +243,11 @@ class PrePostProcess(Processing, PositionWise):
                 x = operation(x)
         return x
 
-    def _operation(self, letter):
+    def _operation(self, letter, number):
+        """Return the layer of a letter, or None. `number` counts equal letters before it."""
         if letter == "n":
-            return NORMS[self.norm_type](
-                self.epsilon, name=f"{self.norm_type}_norm", dtype=self.dtype_policy
-            )
+            name = f"{self.norm_type}_norm" + (f"_{number}" if number else "")  # as in T2T
+            return NORMS[self.norm_type](self.epsilon, name=name, dtype=self.dtype_policy)
         if letter == "d":
             return dropout_lib.sublayer(self, self.dropout_broadcast_dims)
         return None
