@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.models import examples
-from ut_keras.metrics import losses
+from ut_keras.metrics import keras_metrics, losses
 from ut_keras.models import keras_model
 
 QUIET = "layer_prepostprocess_dropout=0.0,attention_dropout=0.0,relu_dropout=0.0"
@@ -128,7 +128,28 @@ def test_compile_logs_a_loss_that_reads_logits_as_probabilities(caplog):
         [line] = caplog.messages
         assert "from_logits=True" in line and "which reads the logits as" in line
     caplog.clear()
-    for loss in (None, keras.losses.SparseCategoricalCrossentropy(from_logits=True), "mse"):
+    right = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
+    for loss in (None, right, "mse"):
         model.compile("sgd", loss)
     model.compile("sgd", lambda targets, logits: logits)
+    assert not caplog.messages
+
+
+def test_compile_logs_a_loss_and_metrics_that_count_padding(caplog):
+    model, classifier = examples.make("transformer", QUIET), examples.make("classifier", QUIET)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    for arguments, name in (
+        ({"loss": loss}, "SparseCategoricalCrossentropy"),
+        ({"metrics": ["accuracy"]}, "accuracy"),
+        ({"metrics": {"targets": "sparse_categorical_accuracy"}}, "sparse_categorical_accuracy"),
+        ({"metrics": [keras.metrics.SparseCategoricalAccuracy()]}, "SparseCategoricalAccuracy"),
+    ):
+        model.compile("sgd", **arguments)
+        [line] = caplog.messages
+        assert f"Received: {name}" in line and "counts padding as targets" in line
+        caplog.clear()
+        classifier.compile("sgd", **arguments)  # classes have no padding
+    model.compile("sgd")
+    metrics = keras_metrics.default_metrics(class_labels=False)
+    model.compile("sgd", metrics=[*metrics, keras.metrics.Mean(), lambda y, logits: logits])
     assert not caplog.messages

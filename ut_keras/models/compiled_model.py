@@ -57,9 +57,10 @@ class CompiledModel(private_api.ReplicaModel):
                 sum(weights * losses) / sum(weights) over the real tokens of all replicas. So if all
                 weights are doubled, the loss stays the same, unlike with Keras' default. The ponder
                 cost of an example is multiplied by the largest weight of the example. Keras' own
-                losses and metrics count padding, except losses with `ignore_class=0`. The outputs
-                are logits, so Keras' losses need `from_logits=True`. A log line names a loss that
-                reads them as probabilities, such as "sparse_categorical_crossentropy".
+                losses and metrics count padding, except losses with `ignore_class=0`. Log lines
+                name them. The outputs are logits, so Keras' losses need `from_logits=True`. A log
+                line names a loss that reads them as probabilities, such as
+                "sparse_categorical_crossentropy".
             loss_weights: float, or a list of one float. Factor of the loss. The factor does not
                 apply to the ponder cost.
             metrics: by default accuracy and accuracy per sequence. These two use the data weights,
@@ -86,6 +87,8 @@ class CompiledModel(private_api.ReplicaModel):
             loss = losses.PaddedCrossEntropy(self.hparams.label_smoothing, self.class_labels)
         elif not any(map(self.overrides, ("call", "logits"))):
             _log_losses_of_probabilities(loss)
+        if not self.class_labels:
+            _log_counted_padding(loss, metrics)
         if metrics is None:
             metrics = keras_metrics.default_metrics(self.class_labels)
             if weighted_metrics is None:
@@ -152,5 +155,43 @@ def _log_losses_of_probabilities(loss):
                 "loss must read logits, such as keras.losses.SparseCategoricalCrossentropy("
                 "from_logits=True, ignore_class=0). Received: %s, which reads the logits as "
                 "probabilities.",
+                name,
+            )
+
+
+# Metrics of Keras for ids, in lower case without "_". They count padding as targets.
+_METRICS_OF_IDS = (
+    "acc",
+    "accuracy",
+    "crossentropy",
+    "ce",
+    "sparsecategoricalaccuracy",
+    "sparsetopkcategoricalaccuracy",
+    "sparsecategoricalcrossentropy",
+)
+
+
+def _log_counted_padding(loss, metrics):
+    """Log a loss and the metrics of Keras that count padding as targets."""
+    for one in keras.tree.flatten(loss):
+        is_keras = isinstance(one, keras.losses.SparseCategoricalCrossentropy)
+        settings = one.get_config() if is_keras else {}
+        # Without from_logits, the log line of `_log_losses_of_probabilities` names ignore_class.
+        if settings.get("from_logits") and settings.get("ignore_class") != 0:
+            _LOG.warning(
+                "loss counts padding as targets, so the model also learns to predict padding. To "
+                "ignore padding, pass ignore_class=0 to the loss, or sample weights. Received: %s.",
+                type(one).__name__,
+            )
+    for one in keras.tree.flatten(metrics):
+        if isinstance(one, keras.metrics.Metric):
+            is_keras, name = type(one).__module__.startswith("keras."), type(one).__name__
+        else:
+            is_keras, name = isinstance(one, str), one
+        if is_keras and name.replace("_", "").lower() in _METRICS_OF_IDS:
+            _LOG.warning(
+                "metrics should ignore padding, as the default metrics do. Received: %s of Keras, "
+                "which counts padding as targets. Use metrics=keras_metrics.default_metrics("
+                "class_labels=False) from ut_keras.metrics, alone or with others.",
                 name,
             )
