@@ -239,6 +239,7 @@ def target_term(
         raise ValueError(
             f"Targets must be [batch, {expected}] ids, as many as are predicted. "
             f"Received: {targets.shape}."
+            + (" For one-hot targets, use np.argmax(targets, axis=-1)." if class_labels else "")
         )
     if step_weights is None:
         return cross_entropy(logits, targets, label_smoothing, weights)

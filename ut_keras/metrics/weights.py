@@ -32,7 +32,10 @@ def targets_and_weights(
     targets = tf.convert_to_tensor(targets)
     if not targets.dtype.is_integer:
         received = f"{targets.dtype.name} of shape {targets.shape}"
-        raise ValueError(f"Targets must be ids of an int type. Received: {received}.")
+        raise ValueError(
+            f"Targets must be ids of an int type. Received: {received}. "
+            "For one-hot targets, use np.argmax(targets, axis=-1)."
+        )
     targets = int32.cast(targets)
     if class_labels:
         targets = targets if targets.shape.rank == 2 else tf.reshape(targets, [-1, 1])
