@@ -86,6 +86,33 @@ def test_targets_without_end_are_logged_by_fit(targets, names, lines, caplog):
         assert len(found) == (lines if method == model.fit else 0)
 
 
+class _OneBatch(keras.utils.PyDataset):
+    def __init__(self, *batch):
+        super().__init__()
+        self.batch = batch
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        return self.batch
+
+
+def test_first_batch_of_py_dataset_is_checked(caplog):
+    hp = hparams.get("universal_transformer_tiny", "hidden_size=4,num_heads=1,filter_size=4")
+    model = models.get("universal_transformer", hp, vocab_sizes=dict.fromkeys(SPECS, 9))
+    model.compile("sgd")
+    padded_on_left, shifted = np.array([[0, 3, 4], [5, 6, 7]]), np.array([[6, 7, 0]])
+    features = {"inputs": padded_on_left, "targets": np.array([[5, 6, 7], [5, 6, 7]])}
+    model.fit(_OneBatch(features, np.repeat(shifted, 2, axis=0)), verbose=0)
+    for words in ("padding='post'", "do not shift", "EOS, the id 1"):
+        assert sum(words in message for message in caplog.messages) == 1
+    features["inputs"] = features["inputs"] + 3
+    for method in (model.fit, model.evaluate, model.predict):
+        with pytest.raises(ValueError, match=r"inputs must be ids in \[0, 9\)\. Received: 10"):
+            method(_OneBatch(features, features["targets"]), verbose=0)
+
+
 def test_list_of_targets_names_the_array():
     hp = hparams.get("universal_transformer_tiny", "hidden_size=4,num_heads=1,filter_size=4")
     model = models.get("universal_transformer", hp, vocab_sizes={"targets": 9})

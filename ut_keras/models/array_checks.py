@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+import keras
 import numpy as np
 
 from ut_keras.data import features
@@ -11,6 +12,17 @@ from ut_keras.decoding.beam_search import EOS
 from ut_keras.layers.basic import embedding
 
 _LOG = logging.getLogger("ut_keras")
+
+
+def first_batch(x: Any, y: Any) -> tuple[Any, Any]:
+    """Return the arrays of `fit` to check: x and y, or the first batch of a `PyDataset`.
+
+    Other datasets may give each batch only once, so their batches are not read.
+    """
+    if not isinstance(x, keras.utils.PyDataset) or not x.num_batches:
+        return x, y
+    x, y, _ = keras.utils.unpack_x_y_sample_weight(x[0])
+    return x, y
 
 
 def check_no_texts(name: str, data: Any) -> None:

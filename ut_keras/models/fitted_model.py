@@ -53,9 +53,10 @@ class FittedModel(compiled_model.CompiledModel):
         self._check_strategy("fit")
         self._compile_if_needed()
         given = _FIT.bind(self, *args, **kwargs).arguments
-        self._check_arrays(given.get("x"), given.get("y"))
+        x, y = array_checks.first_batch(given.get("x"), given.get("y"))
+        self._check_arrays(x, y)
         if self.has_default_loss and "targets" in self.input_features:
-            array_checks.check_ends(self.specs, given.get("x"))
+            array_checks.check_ends(self.specs, x)
         self._check_learning_rate(given.get("callbacks"))
         private_api.forget_restored_epoch(self)
         class_weight = given.pop("class_weight", None)
@@ -104,14 +105,14 @@ class FittedModel(compiled_model.CompiledModel):
         self._check_strategy("evaluate")
         self._compile_if_needed()
         given = _EVALUATE.bind(self, *args, **kwargs).arguments
-        self._check_arrays(given.get("x"), given.get("y"))
+        self._check_arrays(*array_checks.first_batch(given.get("x"), given.get("y")))
         with end_of_data.expected(given.get("steps")):
             return super().evaluate(*args, **kwargs)
 
     @functools.wraps(keras.Model.predict)
     def predict(self, *args: Any, **kwargs: Any) -> Any:
         given = _PREDICT.bind(self, *args, **kwargs).arguments
-        self._check_arrays(given.get("x"))
+        self._check_arrays(*array_checks.first_batch(given.get("x"), None))
         with end_of_data.expected(given.get("steps")):
             return super().predict(*args, **kwargs)
 
