@@ -99,6 +99,20 @@ def test_save_and_load_weights(name, tmp_path):
     _assert_same_weights(loaded, model)
 
 
+def test_optimizer_is_kept_after_saving_an_h5_file(tmp_path):
+    """Keras removes the optimizer from the arguments of `compile` when it writes the file."""
+    model, features = examples.make("universal"), examples.features("universal")
+    schedule = keras.optimizers.schedules.ExponentialDecay(0.5, 10, 0.5)
+    model.compile(keras.optimizers.SGD(schedule, momentum=0.25))
+    model(features)
+    model.optimizer.build(model.trainable_variables)
+    model.save(tmp_path / "model.h5")
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.optimizer.get_config() == model.optimizer.get_config()
+    assert model.with_steps(2).optimizer is model.optimizer
+
+
 def test_load_weights_rejects_file_with_more_weights(tmp_path):
     """Keras itself would load the common layers, and ignore the others."""
     deep = examples.make("language_model", "num_hidden_layers=2")

@@ -110,6 +110,17 @@ class CompiledModel(private_api.ReplicaModel):
             if not self.overrides("compute_loss"):
                 private_api.set_loss_tracker(self, keras_metrics.LossOfParts())
 
+    def get_compile_config(self) -> dict[str, Any] | None:
+        """Return the arguments of `compile` for a file. They include the optimizer.
+
+        When Keras writes an `.h5` file, it removes the optimizer from its own arguments. A `.keras`
+        file that is saved later would then have no optimizer.
+        """
+        found = super().get_compile_config()
+        if found and "optimizer" not in found:
+            found["optimizer"] = keras.saving.serialize_keras_object(self.optimizer)
+        return found
+
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compile a loaded model. Keras calls this method."""
         self.compile(**keras.saving.deserialize_keras_object(config))

@@ -28,7 +28,8 @@ def share(model: keras.Model, like: keras.Model) -> None:
     if not like.trainable:
         model.trainable = False
     if like.compiled:
-        model.compile(**private_api.compile_arguments(like))
+        # Keras removes the optimizer from these arguments when it writes an `.h5` file.
+        model.compile(**{**private_api.compile_arguments(like), "optimizer": like.optimizer})
 
 
 def check(model: keras.Model, like: keras.Model) -> None:
