@@ -521,6 +521,13 @@ def test_dataset_rejects_arguments_out_of_range(loaded):
     assert len(list(loaded.dataset(pairs, batch_size=np.int64(2), seed=np.int64(1)))) == 2
 
 
+@pytest.mark.parametrize("make", [list, np.array])
+def test_dataset_with_sources_and_targets_names_pairs(make, loaded):
+    """Keras users call methods as in fit(x, y)."""
+    with pytest.raises(ValueError, match=r"list\(zip\(sources, .* Received: batch_size="):
+        loaded.dataset(make(["0", "1"]), make(["1", "0"]))
+
+
 def test_saved_run_rejects_paths_and_flags_of_another_type(loaded, tmp_path):
     for value in (None, True, 3, "", b"x", ["x"]):
         calls = {

@@ -18,6 +18,7 @@ import functools
 import itertools
 import logging
 import os
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
@@ -243,6 +244,12 @@ class SavedRun:
         """
         if "inputs" not in self.model.specs:
             raise ValueError("dataset requires a model with inputs. Received: a language model.")
+        if isinstance(batch_size, Iterable) and not isinstance(batch_size, str):
+            raise ValueError(
+                "dataset requires the sources and the targets as one list of pairs: "
+                "run.dataset(list(zip(sources, targets))). batch_size must be an int of at least "
+                f"1. Received: batch_size={reprlib.repr(batch_size)}."
+            )
         _check_batches(batch_size, seed)
         sources, targets = text_rows.pairs(pairs, source, target)
         encoder, is_class = self.encoders["targets"], self._predictor.classifies
