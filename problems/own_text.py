@@ -35,6 +35,7 @@ n of the inputs:
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 
@@ -225,6 +226,7 @@ class Text2ClassTsv(OwnText, text_problems.Text2ClassProblem):
                 raise DataError(
                     f"The labels of the {split} split must be labels of the train split, see "
                     f"{self.labels_filename}. Received: {', '.join(sorted(unknown)[:5])}."
+                    f"{_numbers_hint(known | unknown)}"
                 )
         shown = sorted(known)
         more = f" and {len(shown) - _MAX_LABELS:,} more" if len(shown) > _MAX_LABELS else ""
@@ -234,9 +236,20 @@ class Text2ClassTsv(OwnText, text_problems.Text2ClassProblem):
         if len(shown) > max(_MAX_LABELS, number // 2):
             print(
                 f"note: the {number:,} lines of the train split have {len(shown):,} labels. Check "
-                f"that the label is the last field: each line must be {'<TAB>'.join(self.fields)}.",
+                f"that the label is the last field: each line must be {'<TAB>'.join(self.fields)}."
+                f"{_numbers_hint(known)}",
                 flush=True,
             )
+
+
+def _numbers_hint(labels):
+    """Return sentences about numbers as labels if all labels are numbers, otherwise ""."""
+    if not all(re.fullmatch(r"[-+]?[0-9]*[.,]?[0-9]+(e[-+]?[0-9]+)?", label) for label in labels):
+        return ""
+    return (
+        " All labels are numbers. The model learns each number as a class of its own and cannot "
+        "predict other numbers. Replace the numbers by a few classes, such as low and high."
+    )
 
 
 @problem.register("text2text_tmpdir")

@@ -148,6 +148,24 @@ def test_unknown_label_raises(tmp_path):
     assert text_encoder.read_lines(labels) == ["x", "y", "z"]
 
 
+@pytest.mark.parametrize(("labels", "is_hinted"), [("0.25 -1.5 3e-2 7 .5", True), ("1 a", False)])
+def test_numbers_as_labels_are_named_classes(labels, is_hinted, tmp_path, capsys):
+    labels = labels.split()
+    text = [f"text {i}\t{labels[i % len(labels)]}" for i in range(40)]
+    (tmp_path / "train.tsv").write_text("\n".join(text))
+    (tmp_path / "dev.tsv").write_text("text\t0.75\n")
+    with pytest.raises(DataError, match=r"Received: 0\.75") as raised:
+        problems.get("text2class_tsv").generate_data(str(tmp_path / "data"), str(tmp_path))
+    assert ("a class of its own" in str(raised.value)) == is_hinted
+
+    (tmp_path / "dev.tsv").write_text(text[0])
+    different = [f"text\t{labels[i % len(labels)]}{i}" for i in range(40)]
+    (tmp_path / "train.tsv").write_text("\n".join([*text, *different]))
+    problems.get("text2class_tsv").generate_data(str(tmp_path / "more"), str(tmp_path))
+    printed = capsys.readouterr().out
+    assert "note: the 80 lines" in printed and ("a class of its own" in printed) == is_hinted
+
+
 @pytest.mark.parametrize("labels", ["x\ny\n\n", "x\ny\nx\n"])
 def test_invalid_label_file_raises(tmp_path, labels):
     """A model would have a class that no example has."""
