@@ -360,6 +360,32 @@ class Mine(Base):
     }
 
 
+def test_modality_classes_of_older_versions_are_modalities(make):
+    """Packages for T2T 1.11 and 1.12 use classes instead of names."""
+    problem = make(
+        """
+@registry.register_problem
+class Mine(Base):
+    vocab_type = text_problems.VocabType.CHARACTER
+    def hparams(self, defaults, model_hparams):
+        defaults.modality = {"inputs": modalities.SymbolModality,
+                             "targets": modalities.ClassLabelModality}
+        defaults.vocab_size = {"inputs": 258, "targets": 7}
+""",
+        generated=False,
+    )
+    specs = problem.feature_specs(make.data_dir)
+    assert {name: (spec.modality, spec.vocab_size) for name, spec in specs.items()} == {
+        "inputs": ("symbol", 258),
+        "targets": ("class_label", 7),
+    }
+
+
+def test_modality_class_of_a_package_raises(make):
+    with pytest.raises(DataError, match="modality of its own.*Received: a subclass of symbol"):
+        make("class Mine(modalities.SymbolModality): pass")
+
+
 @pytest.mark.parametrize("body", ["return [metrics.Metrics.NOWHERE]", "raise KeyError('later')"])
 def test_data_generation_does_not_read_eval_metrics(make, body):
     """Only in training, T2T reads eval_metrics and rejects unknown names."""

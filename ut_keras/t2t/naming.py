@@ -53,6 +53,22 @@ ModalityType = _name_table(
     REAL_L2_LOSS="real_l2",
     REAL_LOG_POISSON_LOSS="real_log_poisson",
 )
+
+
+class _ModalityClass(str):
+    """A modality class of T2T 1.11 and 1.12. In later versions, it is a name in `ModalityType`."""
+
+    __slots__ = ()
+
+    def __mro_entries__(self, bases):
+        raise NoSuchName(
+            "A package cannot define a modality of its own: ut_keras supports "
+            f"ModalityType.SYMBOL and ModalityType.CLASS_LABEL. Received: a subclass of {self}."
+        )
+
+
+SymbolModality = _ModalityClass(ModalityType.SYMBOL)
+ClassLabelModality = _ModalityClass(ModalityType.CLASS_LABEL)
 # T2T's registry.Modalities, which older problems of T2T use.
 Modalities = _name_table("Modalities", "symbol class_label generic image audio real video")
 # If ut_keras does not have a metric, an evaluation skips the metric and prints a note.
