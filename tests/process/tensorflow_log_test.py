@@ -106,6 +106,18 @@ def test_held_back_hides_an_indirect_import(tmp_path):
     assert _stderr(program, tmp_path) == "another program's line\n"
 
 
+def test_held_back_hides_lines_if_other_code_fails(tmp_path):
+    """For example, a T2T package imports TensorFlow and then a module that is not installed."""
+    (tmp_path / "tensorflow.py").write_text(FAKE)
+    (tmp_path / "user.py").write_text("import tensorflow\nraise SystemExit('failed')")
+    program = (
+        "from ut_keras.process import tensorflow_log\n"
+        "with tensorflow_log.held_back():\n"
+        "    import user"
+    )
+    assert _stderr(program, tmp_path, fails=True) == "another program's line\nfailed\n"
+
+
 @pytest.mark.parametrize(
     "statement",
     [

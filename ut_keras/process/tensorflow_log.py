@@ -9,8 +9,9 @@ During its import, TensorFlow writes notes to standard error, for example about 
 instructions and missing libraries. Python raises TensorFlow's errors as exceptions in any case.
 TF_CPP_MIN_LOG_LEVEL filters the lines only after the import, and TensorFlow has no setting for
 earlier lines. So `load` catches the lines, and shows only the lines that TF_CPP_MIN_LOG_LEVEL
-allows (none by default). If the import fails, `load` shows all lines. Lines from other sources are
-always shown. If a program imports TensorFlow without `load`, TensorFlow writes its lines as usual.
+allows (none by default). If the import of TensorFlow fails, `load` shows all lines. Lines from
+other sources are always shown. If a program imports TensorFlow without `load`, TensorFlow writes
+its lines as usual.
 """
 
 import contextlib
@@ -56,15 +57,14 @@ def held_back() -> Iterator[None]:
     level = logger.level
     with tempfile.TemporaryFile() as held, os.fdopen(os.dup(2), "wb") as stderr:
         os.dup2(held.fileno(), 2)
-        succeeded = False
         try:
             yield
-            succeeded = True
         finally:
             os.dup2(stderr.fileno(), 2)
             held.seek(0)
             text = held.read()
-            stderr.write(_shown(text) if succeeded else text)
+            # After a failed import, `sys.modules` does not contain TensorFlow.
+            stderr.write(_shown(text) if "tensorflow" in sys.modules else text)
     if not level and _level():
         logger.setLevel(logging.WARNING)
 
