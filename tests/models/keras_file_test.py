@@ -133,6 +133,24 @@ def test_load_weights_rejects_file_with_more_weights(tmp_path):
     np.testing.assert_array_equal(model.softmax.embedding, deep.softmax.embedding)
 
 
+def test_load_weights_names_weights_of_other_shapes(tmp_path):
+    """The error of Keras would be "expected 1 variables, but received 0", without the shapes."""
+    small = examples.make("language_model", "filter_size=8")
+    model = examples.make("language_model", "filter_size=16")
+    small.save_weights(tmp_path / "small.weights.json", max_shard_size=1e-5)  # several files
+    small.save_weights(tmp_path / "small.weights.h5")
+    small.save(tmp_path / "small.keras")
+    before = model.get_weights()
+    for name in ("small.weights.json", "small.weights.h5", "small.keras"):
+        with pytest.raises(ValueError, match=rf"{name} must .* instead of") as raised:
+            model.load_weights(tmp_path / name)
+        width = small.hparams.hidden_size
+        assert f"({width}, 8) instead of ({width}, 16)" in str(raised.value)
+        for old, new in zip(before, model.get_weights(), strict=True):
+            np.testing.assert_array_equal(new, old)
+    small.load_weights(tmp_path / name)
+
+
 def _assert_same_weights(one, other):
     for a, b in zip(one.weights, other.weights, strict=True):
         np.testing.assert_array_equal(a, b, err_msg=a.path)

@@ -102,9 +102,9 @@ class KerasModel(fitted_model.FittedModel):
     @functools.wraps(keras.Model.load_weights)
     def load_weights(self, filepath: Any, skip_mismatch: bool = False, **kwargs: Any) -> None:
         self._build_late_layers()
-        # Keras ignores weights in the file that this model lacks.
         if not skip_mismatch and not kwargs:
-            weight_files.check(filepath, len(self.weights), self.save_weights)
+            shapes = [weight.shape for weight in self.weights]
+            weight_files.check(filepath, shapes, self.save_weights)
         super().load_weights(filepath, skip_mismatch=skip_mismatch, **kwargs)
 
     def quantize(self, mode: Any = None, **kwargs: Any) -> None:

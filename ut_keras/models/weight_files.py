@@ -1,7 +1,8 @@
-"""A check for `load_weights`: a file must contain no weights that the model lacks.
+"""A check for `load_weights`: the weights in a file must be those of the model.
 
 Keras loads the weights that a model has, and ignores all others in the file. So a model with two
-layers would load the file of a model with three layers without an error.
+layers would load the file of a model with three layers without an error. If a weight has another
+shape, the error of Keras is "expected 1 variables, but received 0", without the shapes.
 """
 
 import io
@@ -9,7 +10,7 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import h5py
@@ -19,7 +20,9 @@ _OPTIMIZER = "optimizer/"  # a model may have another optimizer, or none
 _MOST_NAMES = 3  # maximum number of weights in an error message
 
 
-def check(path: str | os.PathLike[str], number: int, save: Callable[[str], None]) -> None:
+def check(
+    path: str | os.PathLike[str], shapes: Sequence[Sequence[int]], save: Callable[[str], None]
+) -> None:
     """Check a file before `load_weights` reads it.
 
     The function ignores the weights of the optimizer. It checks only files on this machine in the
@@ -27,41 +30,51 @@ def check(path: str | os.PathLike[str], number: int, save: Callable[[str], None]
 
     Args:
         path: the argument of `load_weights`.
-        number: int. The number of weights of the model.
+        shapes: the shapes of all weights of the model.
         save: function that writes the weights of the model to a file. The function `check` calls it
-            only if the file contains more than `number` weights.
+            only if the shapes in the file are not exactly `shapes`.
 
     Raises:
-        ValueError: if the file contains weights that the model would not save.
+        ValueError: if the file contains weights that the model would not save, or weights of other
+            shapes.
     """
     path = os.fspath(path)
-    found = _names(path)
-    if len(found) <= number:
+    found = _shapes(path)
+    if not found or sorted(found.values()) == sorted(map(tuple, shapes)):
         return
     with tempfile.TemporaryDirectory() as folder:
-        own = os.path.join(folder, _WEIGHTS)
-        save(own)
-        unknown = sorted(found - _names(own))
+        own_path = os.path.join(folder, _WEIGHTS)
+        save(own_path)
+        own = _shapes(own_path)
+    unknown = sorted(found.keys() - own.keys())
     if unknown:
         raise ValueError(
             f"{path} must contain only weights that the model has. To load the weights that the "
             "model has, and ignore all others, set skip_mismatch=True. "
             f"Received: {', '.join(unknown[:_MOST_NAMES])} ({len(unknown)} are unknown)."
         )
+    others = sorted(name for name in found if found[name] != own[name])
+    if others:
+        shown = (f"{n} with {found[n]} instead of {own[n]}" for n in others[:_MOST_NAMES])
+        raise ValueError(
+            f"{path} must contain weights with the shapes of the model. Make the model with the "
+            "hparams and the vocabulary sizes of the saved model. "
+            f"Received: {', '.join(shown)} ({len(others)} have other shapes)."
+        )
 
 
-def _names(path):
-    """Return the names of the weights in a file, without those of the optimizer."""
-    names: set[str] = set()
+def _shapes(path):
+    """Return {name: shape} of the weights in a file, without those of the optimizer."""
+    shapes: dict[str, tuple[int, ...]] = {}
 
     def add(name, entry):
         if isinstance(entry, h5py.Dataset) and not name.startswith(_OPTIMIZER):
-            names.add(name)
+            shapes[name] = entry.shape
 
     for part in _hdf5_files(path):
         with h5py.File(part, "r") as opened:
             opened.visititems(add)
-    return names
+    return shapes
 
 
 def _hdf5_files(path: str) -> list[Any]:
