@@ -136,3 +136,19 @@ def test_targets_with_a_further_axis_raise_in_a_function_for_several_ranks():
 def test_targets_of_bool_raise():
     with pytest.raises(ValueError, match="Received: bool of shape"):
         losses.target_term(tf.zeros([B, T, V]), TARGETS > 0, 0.0, False)
+
+
+@pytest.mark.parametrize(
+    ("shape", "class_labels", "hint"),
+    [
+        ([B], True, r'astype\("int32"\)'),
+        ([B, 1], True, r'astype\("int32"\)'),
+        ([B, V], True, r"np.argmax\(targets, axis=-1\)"),
+        ([B, T, V], False, r"np.argmax\(targets, axis=-1\)"),
+        ([B, T], False, r"shape \(\d+, \d+\)\.$"),
+    ],
+)
+def test_error_for_float_targets_says_how_to_convert_them(shape, class_labels, hint):
+    logits = tf.zeros([B, V] if class_labels else [B, T, V])
+    with pytest.raises(ValueError, match=f"Received: float32 .*{hint}"):
+        losses.target_term(logits, tf.zeros(shape), 0.0, class_labels)

@@ -379,6 +379,13 @@ def test_models_reject_ids_of_another_rank(name):
         examples.shared("transformer")(features)
 
 
+def test_error_for_a_dataset_of_single_examples_names_batch():
+    model, features = examples.make("transformer"), examples.features("transformer")
+    examples_of_data = tf.data.Dataset.from_tensor_slices((features, features["targets"]))
+    with pytest.raises(ValueError, match=r"must be \[batch, length\]. .*dataset\.batch\("):
+        model.evaluate(examples_of_data, verbose=0)
+
+
 def test_models_reject_stories_of_another_shape():
     model, features = examples.shared("stories"), examples.features("stories")
     for wrong in (examples.INPUTS, examples.STORIES[..., :2]):

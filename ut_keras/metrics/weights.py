@@ -32,10 +32,15 @@ def targets_and_weights(
     targets = tf.convert_to_tensor(targets)
     if not targets.dtype.is_integer:
         received = f"{targets.dtype.name} of shape {targets.shape}"
-        raise ValueError(
-            f"Targets must be ids of an int type. Received: {received}. "
-            "For one-hot targets, use np.argmax(targets, axis=-1)."
-        )
+        hint = ""
+        if targets.shape.rank == (2 if class_labels else 3) and targets.shape[-1] != 1:
+            hint = " For one-hot targets, use np.argmax(targets, axis=-1)."
+        elif class_labels:
+            hint = (
+                ' If the targets are numbers of classes, convert them: targets.astype("int32"). '
+                "Models of ut_keras do not predict real numbers."
+            )
+        raise ValueError(f"Targets must be ids of an int type. Received: {received}.{hint}")
     targets = int32.cast(targets)
     if class_labels:
         targets = targets if targets.shape.rank == 2 else tf.reshape(targets, [-1, 1])

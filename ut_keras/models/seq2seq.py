@@ -371,12 +371,21 @@ class Seq2Seq(keras_model.KerasModel):
         if self.specs[name].modality == "class_label" and ids.shape.rank in (None, 1):
             ids = tf.reshape(ids, [-1, 1])
         if ids.shape.rank != 2 and self.specs[name].modality != "sentences":
-            raise ValueError(f"{name} must be [batch, length]. Received: {ids.shape}.")
+            # The rank is None if `fit` was traced for sequences of several lengths.
+            one = ids.shape.rank in (None, 1)
+            hint = " If a tf.data.Dataset yields single examples, call dataset.batch(…)." * one
+            raise ValueError(f"{name} must be [batch, length]. Received: {ids.shape}.{hint}")
         return ids
 
     def _check_features(self, features):
         embedding.check_features(features, self.input_features)
-        embedding.check_batch_sizes(features, list(self.specs))
+        # The first axis of a sequence without a batch is its length. `_ids` rejects such sequences.
+        batched = [
+            name
+            for name, spec in self.specs.items()
+            if spec.modality == "class_label" or embedding.known_rank(features.get(name)) != 1
+        ]
+        embedding.check_batch_sizes(features, batched)
 
     def loss_terms(
         self,

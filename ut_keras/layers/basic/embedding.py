@@ -265,6 +265,14 @@ def check_features(features: Any, names: Sequence[str] = ()) -> None:
         raise ValueError(f"features must have the keys {names}. Received: {sorted(features)}.")
 
 
+def known_rank(values: Any) -> int | None:
+    """Return the rank of an array or a tensor. None: the rank is not known, as for a list."""
+    shape = getattr(values, "shape", None)
+    if shape is None or isinstance(shape, tf.TensorShape):
+        return None if shape is None else shape.rank
+    return len(shape)
+
+
 def check_batch_sizes(features: Mapping[str, Any], names: Sequence[str]) -> None:
     """Check that the named features have the same batch size, if the sizes are known.
 
@@ -273,9 +281,8 @@ def check_batch_sizes(features: Mapping[str, Any], names: Sequence[str]) -> None
     """
     shapes = {}
     for name in names:
-        shape = getattr(features.get(name), "shape", None)
-        if shape is not None and (shape.rank if isinstance(shape, tf.TensorShape) else len(shape)):
-            shapes[name] = shape
+        if known_rank(features.get(name)):
+            shapes[name] = features[name].shape
     first = "targets" if "targets" in shapes else next(iter(shapes), "")
     for name, shape in shapes.items():
         if shape[0] is not None and shapes[first][0] not in (None, shape[0]):
