@@ -14,8 +14,11 @@ def _trained(model):
 
 
 def _small():
-    """Return a model with one layer, because the tests trace its training step several times."""
-    return examples.make("transformer", "num_hidden_layers=1")
+    """Return a small model, because the tests trace its training step several times.
+
+    The model is a classifier with an encoder of one layer.
+    """
+    return examples.make("plain_encoder", "num_hidden_layers=1")
 
 
 @pytest.mark.parametrize("kind", ["adaptive", "lstm"])
@@ -59,7 +62,7 @@ def test_training_uses_trainable_set_after_an_earlier_call(method):
 
     Keras itself ignores the change, because the train function contains the old updates.
     """
-    model, features = _small(), examples.features("transformer")
+    model, features = _small(), examples.features("plain_encoder")
     model.compile(adam.Adam(0.01))
 
     def is_changed():
@@ -80,7 +83,7 @@ def test_training_uses_trainable_set_after_an_earlier_call(method):
 
 def test_fit_rejects_a_layer_that_the_optimizer_does_not_know():
     """The optimizer has no moments for a layer that was frozen when the optimizer was built."""
-    model, features = _small(), examples.features("transformer")
+    model, features = _small(), examples.features("plain_encoder")
     model.encoder.trainable = False
     model.compile(adam.Adam(0.01))
     model.fit(features, features["targets"], verbose=0)
