@@ -219,14 +219,15 @@ def test_dataset_has_examples_of_every_problem(made):
     for record in _records(data_dir, "titles", "dev"):
         assert record["inputs"][-1] == record["targets"][-1] == 1
         expected.append([*record["inputs"][:-1], title, *record["targets"]])
-    assert sorted(_rows(problem.dataset("dev", data_dir, _hp()))) == sorted(expected)
+    rows = _rows(problem.dataset("dev", data_dir, _hp()))
+    assert sorted(rows) == sorted(expected)
     assert [*vocabulary.encode("the tale 1"), review, size + 4] in expected
     assert [*vocabulary.encode("the tale, number 1"), title, *vocabulary.encode("tale 1"), 1] in (
         expected
     )
     # The limits apply to the targets of each problem, not to the joint examples.
     short = _rows(problem.dataset("dev", data_dir, _hp("max_target_seq_length=1")))
-    assert _tasks(short, problem) == _tasks(_rows(problem.dataset("dev", data_dir, _hp())), problem)
+    assert _tasks(short, problem) == _tasks(rows, problem)
     assert all(row[-2] in (tale, review, title) for row in short)
     # As in T2T, the first batches of an evaluation have examples of each problem.
     few = _hp("use_fixed_batch_size=True").override("batch_size=2")
