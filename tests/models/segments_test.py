@@ -139,11 +139,14 @@ def test_gradient_stops_between_segments():
 
 
 def test_fit_and_trainer_have_the_same_numbers():
-    """They agree on losses, weights, the number of updates and the learning rate."""
+    """They agree on losses, weights, the number of updates and the learning rate.
+
+    `fit` runs the model eagerly. Another test compares its traced update with manual updates.
+    """
     schedule = "learning_rate_schedule=constant*linear_decay,learning_rate_constant=0.01"
     settings = (_INJECTED, schedule, "learning_rate_decay_steps=4,clip_grad_norm=1.0")
     fitted, features = _make("tagger", *settings)
-    fitted.compile(optimizers.get(fitted.hparams, train_steps=4))
+    fitted.compile(optimizers.get(fitted.hparams, train_steps=4), run_eagerly=True)
     history = fitted.fit(features, features["targets"], epochs=2, verbose=0).history
 
     strategy = distribution.get_strategy(devices=["CPU:0"])
