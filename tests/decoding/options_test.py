@@ -77,7 +77,7 @@ def test_options_are_made_once(made):
 
     The search creates a second object for the graph, which contains nothing to check.
     """
-    model = examples.shared("transformer")
+    model = examples.make("transformer", "num_hidden_layers=1")
     bytes_model, encoders = export_models.build("bytes")
     run = saved_run.SavedRun(bytes_model, encoders)
     how = {"beam_size": 2, "decode_length": 1}
