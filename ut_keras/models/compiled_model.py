@@ -76,11 +76,7 @@ class CompiledModel(private_api.ReplicaModel):
             ValueError: if `loss_weights` has several numbers, or `jit_compile` is neither a bool
                 nor "auto".
         """
-        is_auto = isinstance(jit_compile, str)
-        if is_auto and jit_compile != "auto":
-            raise ValueError(
-                f"jit_compile must be True, False or 'auto'. Received: {jit_compile!r}."
-            )
+        is_auto = _is_auto(jit_compile)
         if optimizer is None:
             optimizer = optimizers.get(self.hparams)
         if loss is None:
@@ -139,6 +135,14 @@ class CompiledModel(private_api.ReplicaModel):
         """Return whether a class outside of ut_keras defines a method of this model."""
         module = getattr(getattr(type(self), method), "__module__", "")
         return not module.startswith("ut_keras.")
+
+
+def _is_auto(jit_compile):
+    """Return whether `jit_compile` is "auto", and reject other strings."""
+    is_auto = isinstance(jit_compile, str)
+    if is_auto and jit_compile != "auto":
+        raise ValueError(f"jit_compile must be True, False or 'auto'. Received: {jit_compile!r}.")
+    return is_auto
 
 
 def _single_weight(loss_weights):
