@@ -9,7 +9,7 @@ from tests.training import toy
 from ut_keras import hparams
 from ut_keras.data.features import FeatureSpec
 from ut_keras.data.reading import input_pipeline
-from ut_keras.decoding import beam_search
+from ut_keras.decoding import batch_seed, beam_search
 from ut_keras.decoding.options import Options
 from ut_keras.inference import decode_hparams, free_decoding, text_model
 
@@ -88,7 +88,7 @@ def test_free_decoding_samples_each_batch_with_another_seed():
     dataset = tf.data.Dataset.from_tensors((features, TARGETS)).repeat(3)
     settings = decode_hparams.parse("beam_size=1,sampling_temp=1.0,seed=7")
     toy.free_decoder(Sampler(), settings)(dataset)
-    assert seeds == [7, 11, 15]
+    assert seeds == [batch_seed.of_batch(7, number) for number in (0, 4, 8)]
 
 
 @pytest.mark.parametrize(("written", "expected"), [([1, 0], 1.0), ([5, 1], 0.0)])
