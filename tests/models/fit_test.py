@@ -378,7 +378,7 @@ def test_fit_rejects_ids_without_names(method):
 
 
 def test_evaluate_does_not_smooth_labels(dataset):
-    model = _make(name=BOTH)
+    model = _make()
     model.compile()
     result = model.evaluate(dataset, verbose=0, return_dict=True)
     expected = []
