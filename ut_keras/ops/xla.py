@@ -20,6 +20,7 @@ NOT_COMPILED = (
     ValueError,
 )
 _LONGEST_REASON = 200
+_UNUSED_NAN = 0x7FABCDEF  # the bits of a float32 that no operation computes
 
 
 def why_not_compiled(error: BaseException) -> str:
@@ -95,6 +96,3 @@ def unrelated_copy(x: tf.Tensor) -> tf.Tensor:
 def _unknown_zero(x):
     """Return False for each number of a float tensor. XLA cannot know this result."""
     return tf.bitcast(tf.cast(x, tf.float32), tf.int32) == _UNUSED_NAN
-
-
-_UNUSED_NAN = 0x7FABCDEF  # the bits of a float32 that no operation computes
