@@ -296,11 +296,13 @@ class Tiles:
         largest = tf.maximum(softmax.largest, tile_largest)
         factor = tf.exp(softmax.largest - largest)
         if private_api.is_compiled_by_xla():
-            # XLA would store the result of `tf.nn.softmax`, and also exponentials with two uses.
-            # With a copy, the sum and the weights each compute their own exponentials.
-            weights = tf.exp(logits - largest)
-            own_exps = tf.exp(logits - xla.unrelated_copy(largest))
-            tile_total = tf.reduce_sum(own_exps, axis=-1, keepdims=True)
+            # XLA would store the result of `tf.nn.softmax`. For batches of several examples, XLA's
+            # program for an H200 also stores exponentials with two uses. With a copy, the sum and
+            # the weights each compute their own exponentials.
+            weights = exps = tf.exp(logits - largest)
+            if self.q.shape[0] != 1:
+                exps = tf.exp(logits - xla.unrelated_copy(largest))
+            tile_total = tf.reduce_sum(exps, axis=-1, keepdims=True)
             tile_factor = tf.ones_like(tile_total)
         else:
             # TensorFlow's softmax takes less time than an exponential function and a sum. It
