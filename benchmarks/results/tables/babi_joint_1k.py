@@ -20,7 +20,7 @@ trained on 20 copies of each story, in which names, places and other similar wor
   are 7.7, 5.4 and 5.4 %. The paper's best seed has a test error of 7.85 %.
 - Both models fail on induction (16), positions (17) and paths (19). `permuted_no_dropout` also
   fails on sizes (18), and with one seed on task 3 (5.2 %). The models `permuted` for a single task
-  have test errors of 0.0, 12.1, 0.0 and 7.1 on tasks 16 to 19
+  have test errors of 0.0, 12.1, 7.1 and 0.0 on tasks 16 to 19
   ([bAbI, 1k, single task](#babi-1k-single-task)).
 - On tasks 2, 3, 7, 11 and 13, the joint models are much better than the models for a single task.
 """
