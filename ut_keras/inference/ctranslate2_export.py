@@ -126,7 +126,7 @@ def _check_layers(model):
     for name in ("attention_key_channels", "attention_value_channels"):
         if (channels := getattr(model.hparams, name)) not in (0, size):
             raise ValueError(
-                f"{name} must be 0 or hidden_size for CTranslate2, whose attention has one size. "
+                f"{name} must be 0 or hidden_size, because CTranslate2 supports no other size. "
                 f"Received: {name}={channels}, hidden_size={size}."
             )
 

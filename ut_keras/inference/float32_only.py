@@ -1,10 +1,10 @@
-"""Rejects models that compute in 16 bits, for runtimes that cannot do the same."""
+"""A check for exports to runtimes that require a model in float32."""
 
 import keras
 
 
 def check(model: keras.Model, runtime: str) -> None:
-    """Raise `ValueError` for a model that computes in 16 bits.
+    """Raise `ValueError` for a model that does not compute in float32.
 
     Args:
         model: the model to export.
@@ -13,6 +13,6 @@ def check(model: keras.Model, runtime: str) -> None:
     if (dtype := model.hparams.activation_dtype) != "float32":
         raise ValueError(
             f"activation_dtype must be float32 for an export to {runtime}. Received: {dtype}. "
-            "Use ut-exporter --hparams=activation_dtype=float32. In Python, make a model with "
-            "this hparam, and pass it the weights: new.set_weights(model.get_weights())."
+            "Use ut-exporter --hparams=activation_dtype=float32. In Python, make a new model with "
+            "activation_dtype=float32, and copy the weights: new.set_weights(model.get_weights())."
         )

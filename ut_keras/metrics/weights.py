@@ -37,7 +37,7 @@ def targets_and_weights(
             hint = " For one-hot targets, use np.argmax(targets, axis=-1)."
         elif class_labels:
             hint = (
-                ' If the targets are numbers of classes, convert them: targets.astype("int32"). '
+                ' If the targets are class ids, convert them: targets.astype("int32"). '
                 "Models of ut_keras do not predict real numbers."
             )
         raise ValueError(f"Targets must be ids of an int type. Received: {received}.{hint}")

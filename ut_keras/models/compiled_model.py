@@ -57,10 +57,10 @@ class CompiledModel(private_api.ReplicaModel):
                 sum(weights * losses) / sum(weights) over the real tokens of all replicas. So if all
                 weights are doubled, the loss stays the same, unlike with Keras' default. The ponder
                 cost of an example is multiplied by the largest weight of the example. Keras' own
-                losses and metrics count padding, except losses with `ignore_class=0`. Log lines
-                name them. The outputs are logits, so Keras' losses need `from_logits=True`. A log
-                line names a loss that reads them as probabilities, such as
-                "sparse_categorical_crossentropy".
+                losses and metrics count padding, except losses with `ignore_class=0`. A log line
+                names such a loss or metric. The outputs are logits, so Keras' losses need
+                `from_logits=True`. A log line names a loss that reads the outputs as probabilities,
+                such as "sparse_categorical_crossentropy".
             loss_weights: float, or a list of one float. Factor of the loss. The factor does not
                 apply to the ponder cost.
             metrics: by default accuracy and accuracy per sequence. These two use the data weights,
@@ -107,7 +107,7 @@ class CompiledModel(private_api.ReplicaModel):
                 private_api.set_loss_tracker(self, keras_metrics.LossOfParts())
 
     def get_compile_config(self) -> dict[str, Any] | None:
-        """Return the arguments of `compile` for a file. They include the optimizer.
+        """Return the arguments of `compile` for a file, including the optimizer.
 
         When Keras writes an `.h5` file, it removes the optimizer from its own arguments. A `.keras`
         file that is saved later would then have no optimizer.
@@ -195,7 +195,8 @@ def _log_counted_padding(loss, metrics):
         if settings.get("from_logits") and settings.get("ignore_class") != 0:
             _LOG.warning(
                 "loss counts padding as targets, so the model also learns to predict padding. To "
-                "ignore padding, pass ignore_class=0 to the loss, or sample weights. Received: %s.",
+                "ignore padding, pass ignore_class=0 to the loss, or pass sample weights to fit. "
+                "Received: %s.",
                 type(one).__name__,
             )
     for one in keras.tree.flatten(metrics):
@@ -205,8 +206,8 @@ def _log_counted_padding(loss, metrics):
             is_keras, name = isinstance(one, str), one
         if is_keras and name.replace("_", "").lower() in _METRICS_OF_IDS:
             _LOG.warning(
-                "metrics should ignore padding, as the default metrics do. Received: %s of Keras, "
-                "which counts padding as targets. Use metrics=keras_metrics.default_metrics("
-                "class_labels=False) from ut_keras.metrics, alone or with others.",
+                "metrics should ignore padding. Received: %s of Keras, which counts padding as "
+                "targets. Use metrics=keras_metrics.default_metrics(class_labels=False), with "
+                "keras_metrics from ut_keras.metrics.",
                 name,
             )
