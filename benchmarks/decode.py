@@ -177,7 +177,7 @@ def make_model(operation_threads):
 
 
 class UtKeras:
-    """Searches with a model of ut_keras in this process.
+    """A search with a model of ut_keras in this process.
 
     Args:
         model: the model, from `make_model`.

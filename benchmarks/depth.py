@@ -87,8 +87,8 @@ def start(name, args):
 
 
 def summarized(results):
-    """Return {"memory": MB above the rest, "cpu": seconds of a step} for the steps of a side."""
-    # The first step is ignored if there are others.
+    """Return {"memory": MB above the rest, "cpu": seconds of a step} for the results of a side."""
+    # The function ignores the time of the first step if there are others.
     seconds = [result["cpu"] for result in results[1:] or results]
     memory = max(result["memory"] for result in results)
     return {"memory": memory, "cpu": statistics.median(seconds)}

@@ -98,9 +98,9 @@ def start(name, checkout, folder, args):
 def run_worker(args):
     """Serve the requests of `compare`.
 
-    The response to the first request has the times of the first update. For each later request, the
-    process runs `STEPS` updates. The response then has the keys "wall", "cpu" and "waited", in
-    seconds, and "loss".
+    For the first request, the process runs one update. The response has the keys "wall" and "cpu",
+    in seconds. For each later request, the process runs `STEPS` updates. The response then has the
+    keys "wall", "cpu" and "waited", in seconds, and "loss".
     """
     import tensorflow as tf
 

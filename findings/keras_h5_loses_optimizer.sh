@@ -6,8 +6,8 @@
 #            A later model.save("model.keras") writes this record. load_model then compiles the
 #            model with the default optimizer, RMSprop. The weights of the saved optimizer do not
 #            fit and are skipped. Keras prints a warning about skipped variables, and no error.
-# Surprise:  saving a copy in an older format changes the model. If such a file is loaded and
-#            trained further, another optimizer begins at step 0.
+# Surprise:  saving a copy in an older format changes the model. If a program loads such a file and
+#            continues the training, another optimizer begins at step 0.
 # Output seen:
 #   saved before model.h5: Adam after 2 steps, learning rate 0.002
 #   saved after model.h5: RMSprop after 0 steps, learning rate 0.001

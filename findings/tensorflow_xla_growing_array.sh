@@ -3,7 +3,7 @@
 #
 # Version:   tensorflow 2.21.0, on a CPU
 # Behaviour: in a function with `jit_compile=True`, a TensorArray with dynamic_size=True keeps its
-#            first size. If this size is 0, XLA ignores all writes. If it is larger, a write behind
+#            first size. If this size is 0, XLA ignores all writes. With a larger size, a write after
 #            the end replaces the last entry.
 # Surprise:  XLA raises an error for most operations that it cannot compile. Here it compiles the
 #            function and returns a wrong result.

@@ -19,7 +19,7 @@ x = a and adds b to x n times. `aifb<celsed` is a condition: its value is a if b
 
 `lte_program_units_first` has the programs of `lte_program`, with the last digit of every number
 first: "x=(x=65191for[2]x+=44514)for[2]x+=74771" has the targets "837731". A model can then write
-each digit of a sum before it knows the later digits, as one calculates by hand.
+a sum in the order of written addition: it begins with the last digit.
 
 **Tasks.** The first five tasks and the memory tasks follow Sonnet 1's generator. That generator has
 the task names and limits of the Universal Transformer paper (tables 5 and 6): literals of up to 5

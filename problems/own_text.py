@@ -243,7 +243,7 @@ class Text2ClassTsv(OwnText, text_problems.Text2ClassProblem):
 
 
 def _numbers_hint(labels):
-    """Return sentences about numbers as labels if all labels are numbers, otherwise ""."""
+    """Return a hint for error messages if all labels are numbers, otherwise ""."""
     if not all(re.fullmatch(r"[-+]?[0-9]*[.,]?[0-9]+(e[-+]?[0-9]+)?", label) for label in labels):
         return ""
     return (

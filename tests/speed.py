@@ -27,12 +27,12 @@ def give_all_operations_one_traceback():
     """Give each operation of a graph the same traceback.
 
     TensorFlow records the Python stack of each operation that it adds to a graph. The stack only
-    appears in error messages. A test has over 100 frames, so the record takes a large part of the
-    time in which an operation is created.
+    appears in error messages. In a test, the stack has over 100 frames. Recording it takes a large
+    part of the time that TensorFlow needs to create an operation.
 
-    `extract_stack` returns a traceback with a cache. Threads cannot share it: programs with several
-    replicas ended with a segmentation fault. A traceback that is loaded from debugging information
-    never changes.
+    `extract_stack` returns a traceback with a cache. Threads cannot share this traceback: programs
+    with several replicas ended with a segmentation fault. A traceback that is loaded from debugging
+    information never changes.
     """
     from tensorflow.python.util import tf_stack
 

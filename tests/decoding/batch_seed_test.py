@@ -15,7 +15,7 @@ def test_batches_of_small_seeds_have_different_seeds():
     assert min(found) >= 0 and max(found) < 2**31
 
 
-def test_tensors_have_the_seeds_of_ints():
+def test_tensors_and_ints_give_the_same_seeds():
     largest = 2**63 - 1
     for seed, number in ((3, 0), (2**31 + 5, 7), (largest, 2**31 - 1)):
         for function in (batch_seed.of_batch, batch_seed.of_group):

@@ -126,7 +126,7 @@ def test_predictor_samples_differently_for_each_length():
 
 
 def test_predictor_samples_differently_for_equal_prompts():
-    """The last prompts of the first batch and the first ones of the second are equal."""
+    """Prompts of two lengths are two batches. The temperature removes the effect of the prompts."""
     model, _ = export_models.build("prompts")
     rows = [[5]] * 40 + [[5, 5]] * 88
     options = {"temperature": 1e6, "decode_length": 12, "min_length": 9}

@@ -85,7 +85,7 @@ def test_conditions_keep_the_values_of_tensor_arrays():
 
 @pytest.mark.parametrize("takes_all_steps", [True, False])
 def test_xla_keeps_the_entries_of_a_growing_array(takes_all_steps):
-    """XLA cannot enlarge an array, and its shapes must be equal in both branches of a `tf.cond`."""
+    """XLA cannot enlarge an array. Both branches of a `tf.cond` must return arrays of one shape."""
 
     def run(x):
         num_steps, last, record = step_loop.run(

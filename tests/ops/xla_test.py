@@ -37,7 +37,7 @@ def test_separable_convolution_has_no_convolution_under_xla():
 
 
 def test_unrelated_copies_are_not_merged():
-    """XLA computes one exponential for both uses, unless they read such copies."""
+    """Without an unrelated copy, XLA computes one exponential for both uses."""
 
     def weights_and_total(x, largest, copy):
         exps = tf.exp(x - copy(largest))

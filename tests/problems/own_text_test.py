@@ -149,7 +149,7 @@ def test_unknown_label_raises(tmp_path):
 
 
 @pytest.mark.parametrize(("labels", "is_hinted"), [("0.25 -1.5 3e-2 7 .5", True), ("1 a", False)])
-def test_numbers_as_labels_are_named_classes(labels, is_hinted, tmp_path, capsys):
+def test_messages_say_that_numbers_are_classes(labels, is_hinted, tmp_path, capsys):
     labels = labels.split()
     text = [f"text {i}\t{labels[i % len(labels)]}" for i in range(40)]
     (tmp_path / "train.tsv").write_text("\n".join(text))

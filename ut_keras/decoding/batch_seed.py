@@ -1,16 +1,17 @@
 """Seeds of the batches of a sampled search.
 
-Several batches of one call need different seeds, or equal prompts in two batches would have equal
-samples. Seeds that differ by 1 are not sufficient, because the user's next call often has the next
-seed: batch 1 of seed 1 would have the samples of batch 0 of seed 2.
+The batches of a call need different seeds. Otherwise equal prompts in two batches would have equal
+samples. The seeds of two batches must not differ by 1, because the user's next call often has the
+next seed. Then batch 1 of the call with seed 1 would have the samples of batch 0 of the call with
+seed 2.
 """
 
 from typing import Any
 
 _NUM_SEEDS = 2**31
 # Steps between the seeds of neighbouring batches and groups: _NUM_SEEDS divided by the plastic
-# number and by its square (the R2 sequence). No sum of few steps is near a multiple of _NUM_SEEDS,
-# so small seeds and small numbers do not meet.
+# number and by its square (the R2 sequence). No sum of few steps is near a multiple of _NUM_SEEDS.
+# Therefore different pairs of a small seed and a small number give different seeds.
 _BATCH_STEP = 1621087445
 _GROUP_STEP = 1223722707
 
@@ -19,8 +20,8 @@ def of_batch(seed: Any, number: Any) -> Any:
     """Return the seed of a batch, in [0, 2^31).
 
     Args:
-        seed: int, or int64 scalar tensor. Batch 0 has this seed.
-        number: int, or int64 scalar tensor, below 2^31. The number of the batch in a call.
+        seed: int, or int64 scalar tensor. The seed of the call, and, modulo 2^31, of batch 0.
+        number: int, or int64 scalar tensor, below 2^31. The index of the batch in the call.
     """
     return _moved(seed, number, _BATCH_STEP)
 
@@ -29,7 +30,9 @@ def of_group(seed: Any, number: Any) -> Any:
     """Return the seed of a group of examples inside a batch, in [0, 2^31).
 
     Args:
-        seed, number: as for `of_batch`. The seed is the seed of the batch.
+        seed: int, or int64 scalar tensor. The seed of the batch, and, modulo 2^31, of group 0.
+        number: int, or int64 scalar tensor, below 2^31. A number that no other group of the batch
+            has.
     """
     return _moved(seed, number, _GROUP_STEP)
 

@@ -39,7 +39,7 @@ def score(
 
 
 def _checked_features(model, features):
-    """Return the features that the model reads, as int32 tensors with one number of examples."""
+    """Check the features, and return those that the model reads as int32 tensors."""
     if "targets" not in features:
         raise ValueError(f"features must hold 'targets'. Received: {sorted(features)}.")
     features = {

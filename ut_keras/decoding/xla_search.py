@@ -4,7 +4,7 @@ XLA compiles a search once for each shape. So the sources are padded to few shap
 
     bucket(20)                        32: the number of examples and the length are powers of two
     is_used(model, options, 20)       whether XLA compiles the search
-    run(model, search, rows, …)       a `Decoded`, as without XLA
+    run(model, function, rows, …)     a `Decoded`, as without XLA
 
 Padding does not change the outputs. Every example has its own maximum output length, which does not
 count the padding. An example that only fills the batch has the maximum output length 0. It is a

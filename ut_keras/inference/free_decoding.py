@@ -79,8 +79,8 @@ class FreeDecoder:
         with live_line.ProgressLine("free decoding, examples", total) as line:
             for features, targets, *_ in readable.batches(self._batches(dataset)):
                 inputs = features["inputs"].numpy()
-                # The seed of a batch contains the number of examples before the batch, so no two
-                # batches have the same seed.
+                # The number of a batch is the number of examples before the batch. So no two
+                # batches have the same seed, even if the predictor splits a batch.
                 search = options.of_batch(len(texts))
                 found = self._predictor.outputs(batch_plan.trim(inputs), search)
                 decoded = [beams.ids[0] for beams in found]

@@ -88,12 +88,11 @@ def _has_length(shape):
 class TrainFunctionWithFallback:
     """A train function that continues without XLA if XLA cannot compile the update.
 
-    Keras calls it with an iterator over batches, and it returns logs.
+    Keras calls a train function with an iterator over batches. The train function returns logs.
 
     Args:
-        compiled: Keras' train function, which XLA compiles at its first call.
-        without_xla: function without arguments. It returns a train function like `compiled`, but
-            one that XLA does not compile.
+        compiled: Keras' train function, which XLA compiles at the first call.
+        without_xla: function without arguments. Returns the same train function without XLA.
     """
 
     def __init__(

@@ -73,10 +73,10 @@ class FittedModel(compiled_model.CompiledModel):
         return history
 
     def _check_learning_rate(self, callbacks):
-        """Raise Keras' error if a callback will set the learning rate, and there is a schedule.
+        """Raise Keras' error if a callback sets a learning rate that has a schedule.
 
-        Keras raises this error when the callback sets the learning rate. This method sets the
-        current rate, so that Keras raises the error before the training.
+        Keras raises this error when the learning rate is set. If there is such a callback, this
+        method sets the current rate again. So Keras raises the error before the training.
         """
         callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks))
         if any(isinstance(callback, _SETS_LEARNING_RATE) for callback in callbacks):
@@ -85,10 +85,10 @@ class FittedModel(compiled_model.CompiledModel):
 
     @contextlib.contextmanager
     def _class_weights_set_to(self, class_weight):
-        """Return a context in which `_class_weights` has the weights of `fit`'s `class_weight`.
+        """Context that sets `_class_weights` to the weights in `fit`'s argument `class_weight`.
 
-        Keras would treat a sequence of tokens as one class. Keras also raises an error for classes
-        that are not in `class_weight`. So `fit` does not pass this argument to Keras.
+        `fit` does not pass this argument to Keras. Keras would treat a sequence of tokens as one
+        class, and would raise an error for classes that are not in `class_weight`.
         """
         if class_weight is None:
             yield

@@ -106,7 +106,8 @@ class _Counter:
     def __call__(self, examples, source, target):
         # The numbers below are multiply-adds of a forward pass for one example. `source` and
         # `target` are the lengths of the inputs and of the targets.
-        # The projections of a position: of queries and outputs, and of keys and values.
+        # The projections of one position: `queries` is for queries and outputs of attention, and
+        # `memory` is for keys and values.
         queries = self._hidden * self._key + self._value * self._hidden
         memory = self._hidden * (self._key + self._value)
         pairs = self._key + self._value  # the logits and the weighted sum, for a pair of positions

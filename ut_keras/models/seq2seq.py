@@ -379,7 +379,8 @@ class Seq2Seq(keras_model.KerasModel):
 
     def _check_features(self, features):
         embedding.check_features(features, self.input_features)
-        # The first axis of a sequence without a batch is its length. `_ids` rejects such sequences.
+        # Sequences without a batch axis are not compared, because their first axis is the length.
+        # `_ids` rejects such sequences.
         batched = [
             name
             for name, spec in self.specs.items()

@@ -66,8 +66,9 @@ def run(
 def empty_array(max_size: int) -> tf.TensorArray:
     """Return an empty float32 array, to which the steps of a loop write values for inspection.
 
-    Without XLA, the array grows with every written entry. XLA cannot enlarge an array: it would
-    ignore all entries. Under XLA, the array therefore has its largest size from the start.
+    Without XLA, the array grows with every written entry. XLA cannot enlarge an array. It would
+    ignore all writes to an array of size 0. Under XLA, the array therefore has its largest size
+    from the start.
 
     Args:
         max_size: int, the largest possible number of entries.

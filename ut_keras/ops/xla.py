@@ -84,8 +84,9 @@ def copies_after(upstream: Sequence[Any], values: Sequence[tf.Tensor]) -> list[t
 def unrelated_copy(x: tf.Tensor) -> tf.Tensor:
     """Return a copy of `x` that XLA does not recognize as a copy.
 
-    XLA computes an exponential only once and stores it, if two operations use it. Two exponentials
-    of two such copies become parts of the operations that use them, and are not stored.
+    If two operations use the same exponential, XLA computes the exponential once and stores the
+    result. If one of the operations computes its exponential from such a copy, each operation
+    contains its own exponential. Then XLA stores neither result.
 
     Args:
         x: float tensor.

@@ -347,7 +347,7 @@ def _write_words(axes, words, values):
 
 
 def _mark_halting(axes, running):
-    """Draw a line below the cell of the last step of each position that halts before the end.
+    """Draw a line after the last step of each position that takes fewer than N steps.
 
     `running` is bool [N, S], True at the steps that a position takes.
     """

@@ -251,7 +251,7 @@ def _ponder(output, stacks):
 def _steps(model, output, stacks, encoders):
     """Return the recorded steps of an example, a dict from the name of a stack to `Steps`.
 
-    Only the last stack predicts. `output` and `stacks` are the arguments of `_ponder`.
+    Only the last stack predicts. `output` and `stacks` are as in `_ponder`.
     """
     last_stack, steps = [*stacks][-1], {}
     for stack, positions in stacks.items():

@@ -13,8 +13,8 @@ greedy and ends at EOS.
   dense transition and with four layers that have their own weights. It has 0.447 on the test and
   0.689 on validation. The paper reports an advantage of the Universal Transformer, which does not
   appear here.
-- **`program_units_first`** is an addition of ut_keras and no experiment of the paper. The programs
-  are the same, but the last digit of every number comes first.
+- **`program_units_first`** is an addition of ut_keras. The paper has no such experiment. The
+  programs are the same, but the last digit of every number comes first.
 - **The LSTM** was still improving on copy when training ended. Its validation score was 0.056 after
   1,000 updates and 0.259 at the end.
 - `universal_large_batch` is meant for training on a GPU.

@@ -363,7 +363,7 @@ def test_dropout_is_sampled_again_under_xla(monkeypatch):
 
 @pytest.mark.parametrize("attend", [block_attention.attend, block_attention.attend_densely])
 def test_gradient_under_xla_computes_the_weights_again(attend):
-    """XLA merges the weights of the gradient with those of the forward pass without copies."""
+    """Without copies, XLA would store the weights of the forward pass for the gradient."""
     inputs = [tf.cast(x, tf.float32) for x in _inputs(S)]
 
     def gradients(*inputs):
@@ -374,7 +374,8 @@ def test_gradient_under_xla_computes_the_weights_again(attend):
 
     step = tf.function(gradients, autograph=False, jit_compile=True)
     program = step.experimental_get_compiler_ir(*inputs)(stage="optimized_hlo")
-    # The output needs two products, its gradient needs four, and one computes the weights again.
+    # The output needs two products, and its gradient needs five. One of the five computes the
+    # weights again.
     assert program.count(" dot(") == 7
 
 

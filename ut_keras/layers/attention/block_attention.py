@@ -233,10 +233,11 @@ def attend_densely(
 
 
 def _copies_after(upstream, q, key, value, mask, dropout):
-    """Return the arguments, under XLA as copies. The gradient computes the weights from them.
+    """Return the arguments from which a gradient computes the weights. Under XLA, copy them.
 
-    The mask is copied too, because the gradients of all calls read it. XLA would combine their
-    operations that read it, and would keep the weights of all calls until then.
+    The gradients of several calls read the same mask. Without copies of the mask, XLA would combine
+    the operations of these gradients that read the mask. XLA would then keep the weights of all
+    calls until the combined operation.
     """
     if not private_api.is_compiled_by_xla():
         return q, key, value, mask, dropout

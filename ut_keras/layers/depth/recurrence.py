@@ -221,7 +221,7 @@ class Recurrence(depth.Depth):
         if inputs.training and self.recompute_grad:
             apply_step = functools.partial(recompute.Recomputation(self), self._apply_step)
         last = self._loop(first, context, limits, apply_step)
-        # A known number of steps, so that XLA knows the shape of the records.
+        # If the number of steps is an int, XLA knows the shape of the records.
         num_steps = limits.num_steps if isinstance(limits.num_steps, int) else last.step
         attention, memory_attention = depth.stack_attention_record(
             last.attention_record, self.block, num_steps
