@@ -109,6 +109,10 @@ def test_first_batch_of_py_dataset_is_checked(caplog):
     model.fit(_OneBatch(features, np.repeat(shifted, 2, axis=0)), verbose=0)
     for words in ("padding='post'", "do not shift", "EOS, the id 1"):
         assert sum(words in message for message in caplog.messages) == 1
+    caplog.clear()
+    unknown = np.full((2, 3), -1)
+    assert model.predict(_OneBatch(features, unknown), verbose=0).shape == (2, 3, 9)
+    assert not any("do not shift" in message for message in caplog.messages)
     features["inputs"] = features["inputs"] + 3
     for method in (model.fit, model.evaluate, model.predict):
         with pytest.raises(ValueError, match=r"inputs must be ids in \[0, 9\)\. Received: 10"):

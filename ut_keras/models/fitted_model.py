@@ -112,7 +112,8 @@ class FittedModel(compiled_model.CompiledModel):
     @functools.wraps(keras.Model.predict)
     def predict(self, *args: Any, **kwargs: Any) -> Any:
         given = _PREDICT.bind(self, *args, **kwargs).arguments
-        self._check_arrays(*array_checks.first_batch(given.get("x"), None))
+        x, _ = array_checks.first_batch(given.get("x"), None)  # Keras ignores the targets
+        self._check_arrays(x)
         with end_of_data.expected(given.get("steps")):
             return super().predict(*args, **kwargs)
 
