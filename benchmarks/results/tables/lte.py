@@ -14,30 +14,33 @@ greedy and ends at EOS.
   0.689 on validation. The paper reports an advantage of the Universal Transformer, which does not
   appear here.
 - **`program_units_first`** is an addition of ut_keras. The paper has no such experiment. The
-  programs are the same, but the last digit of every number comes first.
+  programs are the same, but the last digit of every number comes first. With the same recipe, the
+  Universal Transformer solves 0.494 of them on the test and 0.735 on validation. It solves many
+  more loops, but no more products.
 - **The LSTM** was still improving on copy when training ended. Its validation score was 0.056 after
   1,000 updates and 0.259 at the end.
 - `universal_large_batch` is meant for training on a GPU.
 - A run of `double` was paused for 24 of its 49 minutes.
 
 Which programs does `universal_small_batch` solve? This table shows programs with a single operation
-and five-digit numbers:
+and five-digit numbers. The two columns are for different random programs.
 
-| Operation | Correct of 100 |
-| --- | --- |
-| sums | 99 |
-| differences | 96 |
-| choices (`if`) | 100 |
-| loops (`for`, a sum and a product with a small number) | 26 |
-| products | 0 |
-
-This table shows its accuracy on 2,000 additional programs that are sampled like the test split:
-
-| Programs | Share of all | Correct |
+| Operation | Correct of 100 | With the last digit first |
 | --- | --- | --- |
-| with a product | 0.36 | 0.06 |
-| without a product, with a loop | 0.28 | 0.18 |
-| all others | 0.36 | 0.78 |
+| sums | 99 | 100 |
+| differences | 96 | 100 |
+| choices (`if`) | 100 | 100 |
+| loops (`for`, a sum and a product with a small number) | 26 | 79 |
+| products | 0 | 0 |
+
+This table shows its accuracy on 2,000 additional programs that are sampled like the test split, for
+each of the two columns:
+
+| Programs | Share of all | Correct | With the last digit first |
+| --- | --- | --- | --- |
+| with a product | 0.36 | 0.06 | 0.05 |
+| without a product, with a loop | 0.28 | 0.18 | 0.53 |
+| all others | 0.36 | 0.78 | 0.93 |
 """
 
 from results.definitions import Cell, Score, Table
