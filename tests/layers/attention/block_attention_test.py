@@ -402,6 +402,24 @@ def test_gradient_under_xla_copies_the_masks_of_keys():
         np.testing.assert_array_equal(copy, original)
 
 
+@pytest.mark.parametrize("equal", [True, False])
+def test_gradient_under_xla_copies_the_segments(equal):
+    """One tensor for queries and keys remains one tensor, so no query is without a key."""
+    inputs = [tf.cast(x, tf.float32) for x in _inputs(S)]
+    query = tf.constant([[1] * 3 + [2] * (S - 3)] * B)
+    key = query if equal else tf.identity(query)
+
+    def copies(upstream, *inputs):
+        mask = AttentionMask(S, S, segments=(query, key))
+        mask = block_attention._copies_after(upstream, *inputs, mask, None)[3]
+        assert mask.segments[0] is not query and mask.segments[1] is not key
+        assert (mask.segments[0] is mask.segments[1]) == equal
+        return mask.segments
+
+    found = tf.function(copies, autograph=False, jit_compile=True)(tf.ones_like(inputs[0]), *inputs)
+    np.testing.assert_array_equal(found, (query, key))
+
+
 def test_update_stores_no_weights_under_xla():
     """The loop over steps stores no attention weights, and no factors of dropout.
 

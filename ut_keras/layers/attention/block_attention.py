@@ -244,13 +244,25 @@ def _copies_after(upstream, q, key, value, mask, dropout):
     q, key, value = xla.copies_after([upstream], [q, key, value])
     if isinstance(mask, tf.Tensor):
         [mask] = xla.copies_after([upstream], [mask])
-    elif mask is not None and mask.key_mask is not None:
-        [key_mask] = xla.copies_after([upstream], [mask.key_mask])
-        mask = dataclasses.replace(mask, key_mask=key_mask)
+    elif mask is not None:
+        mask = _copied_mask(upstream, mask)
     if dropout is not None:
         [seed] = xla.copies_after([upstream], [dropout.seed])
         dropout = dropout._replace(seed=seed)
     return q, key, value, mask, dropout
+
+
+def _copied_mask(upstream, mask):
+    """Return an `AttentionMask` with copies of its tensors."""
+    key_mask, segments = mask.key_mask, mask.segments
+    if key_mask is not None:
+        [key_mask] = xla.copies_after([upstream], [key_mask])
+    if segments is not None:
+        query, key = segments
+        copies = xla.copies_after([upstream], [query] if query is key else [query, key])
+        # One tensor for both means that every query may attend to a key, see `attention_mask.read`.
+        segments = copies[0], copies[-1]
+    return dataclasses.replace(mask, key_mask=key_mask, segments=segments)
 
 
 class _Dense:
