@@ -5,6 +5,7 @@ import pytest
 
 from tests.inference import export_models
 from tests.models import examples
+from ut_keras.decoding import batch_seed
 from ut_keras.decoding import options as options_lib
 from ut_keras.decoding.options import Options
 from ut_keras.errors import UsageError
@@ -46,8 +47,9 @@ def test_from_keywords_rejects_options():
 
 def test_to_options_of_decode_hparams():
     values = decode_hparams.parse("extra_length=7,sampling_temp=0.5,beam_size=1,seed=3")
+    seed = batch_seed.of_batch(3, 2)
     wanted = Options(
-        decode_length=7, per_example_length=True, temperature=0.5, seed=5, eos_penalty=0.0
+        decode_length=7, per_example_length=True, temperature=0.5, seed=seed, eos_penalty=0.0
     )
     assert decode_hparams.to_options(values, batch=2) == wanted
     batch_length = decode_hparams.parse("per_example_length=False,beam_size=1,extra_length=50")

@@ -38,7 +38,7 @@ def score(
     return tf.concat(parallel_batch.run(run, features), axis=0)
 
 
-def _checked_features(model, features):
+def _checked_features(model: DecodedModel, features: Any) -> dict[str, tf.Tensor]:
     """Check the features, and return those that the model reads as int32 tensors."""
     if "targets" not in features:
         raise ValueError(f"features must hold 'targets'. Received: {sorted(features)}.")

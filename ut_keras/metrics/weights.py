@@ -7,6 +7,9 @@ the weights in the data. Metrics of entire sequences use the largest weight amon
 sequence.
 """
 
+from collections.abc import Mapping
+
+import numpy as np
 import tensorflow as tf
 
 from ut_keras.ops import int32
@@ -90,3 +93,21 @@ def as_matrix(weights: tf.Tensor) -> tf.Tensor:
         )
     shape = tf.shape(weights)
     return tf.reshape(weights, [shape[0], tf.reduce_prod(shape[1:])])
+
+
+def of_each_id(class_weight: Mapping[int, float], vocab_size: int) -> np.ndarray:
+    """Return the weight of each id, float32 [V]. The default weight is 1.
+
+    Args:
+        class_weight: dict from an id to its weight, as for Keras' `fit`.
+        vocab_size: int, V.
+
+    Raises:
+        ValueError: if an id is not in [0, V).
+    """
+    wrong = [number for number in class_weight if not 0 <= number < vocab_size]
+    if wrong:
+        raise ValueError(f"class_weight must have ids in [0, {vocab_size}). Received: {wrong[0]}.")
+    table = np.ones(vocab_size, np.float32)
+    table[list(class_weight)] = list(class_weight.values())
+    return table

@@ -15,7 +15,14 @@ import tensorflow as tf
 from ut_keras import optimizers
 from ut_keras.metrics import losses
 from ut_keras.metrics import weights as weights_lib
-from ut_keras.models import array_checks, auto_xla, compiled_model, end_of_data, traced_update
+from ut_keras.models import (
+    array_checks,
+    auto_xla,
+    compiled_model,
+    end_of_data,
+    fit_callbacks,
+    traced_update,
+)
 from ut_keras.models import losses as model_losses
 from ut_keras.ops import int32, private_api
 from ut_keras.ops.loss_term import LossTerm
@@ -57,7 +64,7 @@ class FittedModel(compiled_model.CompiledModel):
         self._check_arrays(x, y)
         if self.has_default_loss and "targets" in self.input_features:
             array_checks.check_ends(self.specs, x)
-        self._check_learning_rate(given.get("callbacks"))
+        fit_callbacks.check_learning_rate(self, given.get("callbacks"))
         private_api.forget_restored_epoch(self)
         class_weight = given.pop("class_weight", None)
         del given["self"]
@@ -72,17 +79,6 @@ class FittedModel(compiled_model.CompiledModel):
             warnings.warn("Your input ran out of data before the first batch.", stacklevel=2)
         return history
 
-    def _check_learning_rate(self, callbacks):
-        """Raise Keras' error if a callback sets a learning rate that has a schedule.
-
-        Keras raises this error when the learning rate is set. If there is such a callback, this
-        method sets the current rate again. So Keras raises the error before the training.
-        """
-        callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks))
-        if any(isinstance(callback, _SETS_LEARNING_RATE) for callback in callbacks):
-            rate = keras.ops.convert_to_numpy(self.optimizer.learning_rate)
-            self.optimizer.learning_rate = float(rate)
-
     @contextlib.contextmanager
     def _class_weights_set_to(self, class_weight):
         """Context that sets `_class_weights` to the weights in `fit`'s argument `class_weight`.
@@ -93,7 +89,7 @@ class FittedModel(compiled_model.CompiledModel):
         if class_weight is None:
             yield
             return
-        self._class_weights = self._weight_of_each_id(class_weight)
+        self._class_weights = weights_lib.of_each_id(class_weight, self.specs["targets"].vocab_size)
         self.train_function = None  # Keras traces a new function with these weights
         try:
             yield
@@ -153,7 +149,8 @@ class FittedModel(compiled_model.CompiledModel):
         if class_weight is not None:
             if sample_weight is not None:
                 raise ValueError(_ONE_KIND_OF_WEIGHT)
-            sample_weight = self._weight_of_each_id(class_weight)[np.asarray(_single("y", y))]
+            table = weights_lib.of_each_id(class_weight, self.specs["targets"].vocab_size)
+            sample_weight = table[np.asarray(_single("y", y))]
         with self._complete_functions():
             return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
 
@@ -490,16 +487,6 @@ class FittedModel(compiled_model.CompiledModel):
             weights = tf.broadcast_to(weights, tf.shape(logits)[:-1])
         return weights
 
-    def _weight_of_each_id(self, class_weight):
-        """Return the weight of each id, float32 [V]. The default weight is 1."""
-        size = self.specs["targets"].vocab_size
-        wrong = [number for number in class_weight if not 0 <= number < size]
-        if wrong:
-            raise ValueError(f"class_weight must have ids in [0, {size}). Received: {wrong[0]}.")
-        table = np.ones(size, np.float32)
-        table[list(class_weight)] = list(class_weight.values())
-        return table
-
 
 def _single_outputs(data):
     """Return a batch in which targets and weights are tensors instead of lists, tuples or dicts.
@@ -538,5 +525,4 @@ def _check_targets(y):
 _FIT = inspect.signature(keras.Model.fit)
 _EVALUATE = inspect.signature(keras.Model.evaluate)
 _PREDICT = inspect.signature(keras.Model.predict)
-_SETS_LEARNING_RATE = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
 _ONE_KIND_OF_WEIGHT = "Only one of class_weight and sample_weight can be given. Received: both."
