@@ -59,8 +59,6 @@ def pytest_collection_modifyitems(items):
 
 def pytest_collection_finish():
     """Apply settings after all test modules have been imported."""
-    if "tensorflow" in sys.modules:
-        speed.give_all_operations_one_traceback()
     speed.ignore_imported_objects()
 
 

@@ -114,7 +114,6 @@ def _output_paths(folder):
 
 def _run_program(words, folder, environment, prepare, outputs):
     speed.collect_garbage_less_often()
-    speed.give_all_operations_one_traceback()
     speed.skip_fsync()
     speed.ignore_imported_objects()
     os.chdir(folder)

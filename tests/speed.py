@@ -23,25 +23,6 @@ def ignore_imported_objects():
     gc.freeze()
 
 
-def give_all_operations_one_traceback():
-    """Give each operation of a graph the same traceback.
-
-    TensorFlow records the Python stack of each operation that it adds to a graph. The stack only
-    appears in error messages. In a test, the stack has over 100 frames. Recording it takes a large
-    part of the time that TensorFlow needs to create an operation.
-
-    `extract_stack` returns a traceback with a cache. Threads cannot share this traceback: programs
-    with several replicas ended with a segmentation fault. A traceback that is loaded from debugging
-    information never changes.
-    """
-    from tensorflow.python.util import tf_stack
-
-    builder = tf_stack.GraphDebugInfoBuilder()
-    builder.AccumulateStackTrace("test", "operation", tf_stack.extract_stack())
-    (traceback,) = tf_stack.LoadTracesFromDebugInfo(builder.Build()).values()
-    tf_stack.extract_stack = lambda stacklevel=1: traceback
-
-
 def skip_fsync():
     """Let `os.fsync` return without waiting for the disk.
 
