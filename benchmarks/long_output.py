@@ -2,10 +2,11 @@
 
     python benchmarks/long_output.py
     python benchmarks/long_output.py --with_before=old_checkout --with_ctranslate2
+    python benchmarks/long_output.py --with_before=old_checkout --dtype=bfloat16
 
-The model has hidden size 256, filter size 1024, 4 heads, 6 layers or steps, a vocabulary of 2000
-and random weights. It decodes 2 sentences of 32 tokens with one thread. To prevent EOS, the vector
-of EOS in the tied embedding is zero.
+By default, the model has hidden size 256, filter size 1024, 4 heads, 6 layers or steps, a
+vocabulary of 2000 and random weights. It decodes 2 sentences of 32 tokens with one thread. To
+prevent EOS, the vector of EOS in the tied embedding is zero.
 
 Each version of ut_keras and CTranslate2 runs in its own process, called a side. The sides take
 turns of one search each. The first two searches of each side are not measured, because they trace
@@ -30,7 +31,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from worker import Worker, add_with_before, rounds
 
-SHAPE = "hidden_size=256,filter_size=1024,num_heads=4"
 MODELS = {
     "transformer": ("transformer_base", "num_hidden_layers=6"),
     "universal_transformer": ("universal_transformer_base", "num_rec_steps=6"),
@@ -46,6 +46,8 @@ def main():
         "--with_ctranslate2", action="store_true", help="compare with CTranslate2, in float32"
     )
     parser.add_argument("--model", default="transformer", choices=MODELS)
+    parser.add_argument("--hidden_size", type=int, default=256)
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument("--beams", default="1,4", help="numbers of beams; 1 is greedy")
     parser.add_argument("--lengths", default="64,256,1024", help="numbers of tokens of an output")
     parser.add_argument("--rounds", type=rounds, default=3)
@@ -59,12 +61,14 @@ def main():
     from train_step import cpu_name
 
     print(f"machine: {cpu_name()}, {os.cpu_count()} cores, Python {platform.python_version()}")
-    print(f"{args.model}, one thread, median of {args.rounds} turns")
-    sides = {"ut_keras": start(ROOT, args.model)}
+    settings = {"name": args.model, "hidden_size": args.hidden_size, "dtype": args.dtype}
+    shown = f"{args.model}, hidden size {args.hidden_size}, {args.dtype}"
+    print(f"{shown}, one thread, median of {args.rounds} turns")
+    sides = {"ut_keras": start(ROOT, settings)}
     if args.with_before:
-        sides["older version"] = start(os.path.abspath(args.with_before), args.model)
+        sides["older version"] = start(os.path.abspath(args.with_before), settings)
     if args.with_ctranslate2:
-        sides["CTranslate2"] = start(ROOT, args.model, in_ctranslate2=True)
+        sides["CTranslate2"] = start(ROOT, settings, in_ctranslate2=True)
     lengths = [int(length) for length in args.lengths.split(",")]
     for beams in args.beams.split(","):
         compare(sides, int(beams), lengths, args.rounds)
@@ -100,21 +104,25 @@ def compare(sides, beams, lengths, number_of_rounds):
             print(f"  {name}: exponent {exponent:.2f} from {first} to {last}", flush=True)
 
 
-def start(checkout, model, in_ctranslate2=False):
-    """Return a side, which is a process that runs one search per request with one thread."""
+def start(checkout, settings, in_ctranslate2=False):
+    """Return a side, which is a process that runs one search per request with one thread.
+
+    Args:
+        settings: dict, the arguments of `make_model`.
+    """
     environment = {"PYTHONPATH": checkout, "OMP_NUM_THREADS": "1"}
     environment |= {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
     variables = [f"{name}={value}" for name, value in environment.items()]
-    worker = json.dumps({"model": model, "in_ctranslate2": in_ctranslate2})
+    worker = json.dumps({"settings": settings, "in_ctranslate2": in_ctranslate2})
     script = os.path.abspath(__file__)
     return Worker(["env", *variables, sys.executable, script, "--worker", worker])
 
 
-def work(model, in_ctranslate2):
+def work(settings, in_ctranslate2):
     """Run one search for each line of the standard input."""
     import numpy as np
 
-    made = make_model(model)
+    made = make_model(**settings)
     search = _ctranslate2_search(made) if in_ctranslate2 else _search(made)
     sources = np.random.RandomState(1).randint(2, VOCAB, size=(BATCH, SOURCE)).astype("int32")
     for line in sys.stdin:
@@ -125,7 +133,7 @@ def work(model, in_ctranslate2):
         print("RESULT " + json.dumps({"cpu": cpu, "written": min(map(len, ids))}), flush=True)
 
 
-def make_model(name):
+def make_model(name, hidden_size, dtype):
     """Return the model that all sides run. The model has the same weights in every process."""
     import tensorflow as tf
 
@@ -135,7 +143,11 @@ def make_model(name):
     hparams_set, depth = MODELS[name]
     model = models.get(
         name,
-        hparams.get(hparams_set, f"{SHAPE},{depth}"),
+        hparams.get(
+            hparams_set,
+            f"hidden_size={hidden_size},filter_size={4 * hidden_size},num_heads=4,"
+            f"activation_dtype={dtype},{depth}",
+        ),
         vocab_sizes={"inputs": VOCAB, "targets": VOCAB},
     )
     table = model.softmax.embedding.numpy()

@@ -12,7 +12,7 @@ The members whose names begin with `why_` are reasons in words, such as "prepend
 targets after the inputs". The value "" means that the reason does not exist.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -52,6 +52,14 @@ class ForwardOutput(Protocol):
 
 class DecodedModel(Protocol):
     """A model whose targets can be generated and scored."""
+
+    @property
+    def trainable_weights(self) -> Sequence[Any]:
+        """The weights that training changes, as Keras variables."""
+
+    @property
+    def compute_dtype(self) -> str:
+        """The dtype to which the layers cast their weights, such as "bfloat16"."""
 
     @property
     def specs(self) -> Mapping[str, Feature]:

@@ -33,7 +33,7 @@ from ut_keras.decoding.decoded_model import DecodedModel
 from ut_keras.decoding.options import NUMBERS, Options
 from ut_keras.layers.basic import embedding
 from ut_keras.layers.basic.signature import Shape, StepInputs
-from ut_keras.ops import compiled, private_api
+from ut_keras.ops import cast_once, compiled, private_api
 
 # If one of these options is 0, the graph has no input for this option.
 _OMITTED_AT_ZERO = ("eos_penalty", "temperature", "min_length")
@@ -284,7 +284,13 @@ def _search(model, source_features, trace_options, values):
     return decoded._replace(ids=decoded.ids[:, :, :length])
 
 
-def _search_untrimmed(model, source_features, trace_options, values, max_output_length=None):
+def _search_untrimmed(
+    model: DecodedModel,
+    source_features: Mapping[str, tf.Tensor],
+    trace_options: Options,
+    values: Mapping[str, Any],
+    max_output_length: tf.Tensor | None = None,
+) -> tuple[beam_search.Decoded, tf.Tensor]:
     """Return `Decoded` with ids of the maximum length, and the length of the outputs.
 
     Args:
@@ -292,6 +298,19 @@ def _search_untrimmed(model, source_features, trace_options, values, max_output_
             is a Python int, all shapes are static.
         max_output_length: int32 [B]. Default: computed from the shape of the source.
     """
+    with cast_once.scope(model.trainable_weights, model.compute_dtype):
+        task = _task(model, source_features, trace_options, values, max_output_length)
+        if trace_options.temperature:
+            names = ("temperature", "top_k", "top_p", "seed")
+            choose = sampling.sampler(*(values[name] for name in names))
+            return beam_search.untrimmed_greedy_search(task, choose)
+        if trace_options.beam_size == 1:
+            return beam_search.untrimmed_greedy_search(task)
+        return beam_search.untrimmed_beam_search(task, trace_options.beam_size, values["alpha"])
+
+
+def _task(model, source_features, trace_options, values, max_output_length):
+    """Return the `Task` of a search. The arguments are those of `_search_untrimmed`."""
     (source,) = source_features.values()
     max_length = values["decode_length"]
     if "inputs" in source_features:
@@ -306,7 +325,7 @@ def _search_untrimmed(model, source_features, trace_options, values, max_output_
     if max_output_length is None:
         lengths = (trace_options.per_example_length, values["decode_length"])
         max_output_length = _max_output_length(source_features, *lengths)
-    task = beam_search.Task(
+    return beam_search.Task(
         next_logits=next_logits_function,
         cache=cache,
         batch_size=tf.shape(source)[0],
@@ -316,13 +335,6 @@ def _search_untrimmed(model, source_features, trace_options, values, max_output_
         eos_bonus=tf.maximum(-values["eos_penalty"], 0.0),
         eos_penalty=values["eos_penalty"],
     )
-    if trace_options.temperature:
-        names = ("temperature", "top_k", "top_p", "seed")
-        choose = sampling.sampler(*(values[name] for name in names))
-        return beam_search.untrimmed_greedy_search(task, choose)
-    if trace_options.beam_size == 1:
-        return beam_search.untrimmed_greedy_search(task)
-    return beam_search.untrimmed_beam_search(task, trace_options.beam_size, values["alpha"])
 
 
 def _max_output_length(source_features, per_example_length, decode_length):

@@ -124,6 +124,17 @@ def uncast_value(variable: keras.Variable) -> Any:
         return variable.value
 
 
+def assign(variable: keras.Variable, value: Any) -> None:
+    """Set the value of a variable, also inside a `keras.StatelessScope`.
+
+    Promise: in a search with bfloat16, a user's layer can count its calls in a variable. Public
+    alternative: inside a `keras.StatelessScope`, `variable.assign` only records the new value, and
+    a loop cannot pass this value out of its body.
+    Test: `tests/ops/cast_once_test.py`.
+    """
+    variable._direct_assign(value)
+
+
 def is_shape_inference() -> bool:
     """Return whether Keras runs a call only to compute the shapes of its results.
 
