@@ -88,13 +88,23 @@ def stack_array(array: tf.TensorArray, size: Any) -> tf.Tensor:
     return array.stack()[:size] if private_api.is_compiled_by_xla() else array.stack()
 
 
+def is_written_out(num_steps: Any) -> bool:
+    """Return whether `run` writes out a loop that takes all of its steps.
+
+    Args:
+        num_steps: int, or int32 scalar.
+    """
+    return (
+        private_api.is_compiled_by_xla()
+        and devices.has_gpu()
+        and isinstance(num_steps, int)
+        and num_steps <= MOST_WRITTEN_OUT
+    )
+
+
 def _is_written_out(layer, first, max_steps, takes_all_steps):
-    if not (private_api.is_compiled_by_xla() and devices.has_gpu()):
-        return False
-    if not isinstance(max_steps, int):
-        return False
-    if takes_all_steps:
-        return max_steps <= MOST_WRITTEN_OUT
+    if takes_all_steps or not is_written_out(max_steps):
+        return is_written_out(max_steps)
     return (
         max_steps <= MOST_CONDITIONS
         and all(_is_of_ut_keras(part) for part in private_api.flatten_layers(layer))

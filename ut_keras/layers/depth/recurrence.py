@@ -365,6 +365,22 @@ class Recurrence(depth.Depth):
         block_output = recompute.without_attention_weights(result.block_output, inputs)
         return result._replace(block_output=block_output)
 
+    def start_cache(self, size: cache_lib.CacheSize) -> Any:
+        num_steps = size.num_steps or self.num_segments * self.num_steps
+        if not step_loop.is_written_out(num_steps):
+            return super().start_cache(size)
+        # XLA would copy the stores of a step out of the stores of all steps. Therefore the cache is
+        # a tuple with a separate cache for each step.
+        one_step = size._replace(num_steps=1)
+        start = super().start_cache
+        return tuple(start(one_step) for _ in range(num_steps))
+
+    def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
+        if not _has_a_cache_for_each_step(cache):
+            return super().move_columns(cache, size, order)
+        move = super().move_columns
+        return tuple(move(part, size, order) for part in cache)
+
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
@@ -374,14 +390,20 @@ class Recurrence(depth.Depth):
         signals = self.timing.prepare(window.positions, num_steps)
         inputs = StepInputs(window.attention_mask, memory=memory, training=False)
         layouts = cache_lib.layouts(self._cache_widths(), window)
+        is_separate = _has_a_cache_for_each_step(cache)
         start = initial_state_lib.start(self.initial_state, state, training=False)
         first = RecurrenceState(tf.constant(0), start, self.start(start, num_steps), cache)
 
         def body(loop):
-            *caches, signal_cache = cache_lib.layer_caches(loop.stores, loop.step, layouts)
+            stores, step, later = loop.stores, loop.step, ()
+            if is_separate:  # the first cache is that of this step
+                stores, step, later = loop.stores[0], 0, loop.stores[1:]
+            *caches, signal_cache = cache_lib.layer_caches(stores, step, layouts)
             context = RecurrenceContext(state, signals, inputs._replace(cache=caches))
             new = _after(loop, self._apply_step(loop, context, signal_cache))
             stores = tuple(part.stores for part in (*caches, signal_cache))
+            if is_separate:  # after the last step, the caches are in the order of the steps again
+                stores = (*later, stores)
             return _with_static_shapes(new, loop)._replace(stores=stores)
 
         last = step_loop.run(
@@ -431,6 +453,11 @@ class Recurrence(depth.Depth):
         if step_sampling.is_default_uniform(self.steps_sampling, self.num_steps):
             config["steps_sampling"] = "uniform"
         return config
+
+
+def _has_a_cache_for_each_step(cache):
+    """Return whether a cache is a tuple of caches, one for each step."""
+    return isinstance(cache[0], tuple)
 
 
 def _after(loop, result, patches=None):
