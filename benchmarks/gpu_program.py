@@ -1,10 +1,11 @@
-"""Compile an update for an H200 without a GPU, and show its memory and its kernels.
+"""Compile an update or a search for an H200 without a GPU, and show its memory and its kernels.
 
     pip install jax==0.10.2 jax-cuda12-plugin==0.10.2 jax-cuda12-pjrt==0.10.2
     pip install nvidia-cuda-nvcc-cu12==12.9.86
     python benchmarks/gpu_program.py --sizes=b
     python benchmarks/gpu_program.py --sizes=b --with_before=old_checkout
     python benchmarks/gpu_program.py --kernels=20       # also the kernels with the longest times
+    python benchmarks/gpu_program.py --search=1,4       # searches with 1 and 4 beams
 
 TensorFlow translates the update of the trainer into XLA's instructions. The version of XLA in JAX
 compiles these instructions for a GPU. It needs only a description of this GPU. The models and the
@@ -12,12 +13,17 @@ sizes a and b are those of `operations.py`, in bfloat16 with dropout 0.1. A batc
 4 x (2,048 + 2,048) tokens, and a batch of size l has 16,384 + 16,384 tokens. The columns are:
 
 - GiB: memory of the weights, the optimizer and the update, as planned by XLA;
-- kernels: kernels of one update;
+- kernels: kernels of one update or one search;
 - GB: what these kernels read and write;
-- compile, CPU s: CPU time in which XLA compiles the update, on all threads;
+- compile, CPU s: CPU time in which XLA compiles the program, on all threads;
 - ms, estimated: the sum of the times of all kernels. If a condition selects one of two branches,
   the sum contains only the branch that takes longer. The time of a kernel is 1.5 µs plus the
   larger of two times: its bytes at 4 TB/s, and its products at 650 TFLOP/s.
+
+A search decodes the batch of its size, without dropout. Sources and outputs have 64 tokens, and the
+search computes all 64 positions. With an adaptive model, all positions take all steps. The column
+tokens/s is the number of output tokens per estimated second. Before each iteration of a loop, the
+host waits for the loop's condition. This time is not included.
 
 The times are not measured. Without a GPU, XLA cannot compare several forms of a product. In
 addition, TensorFlow may contain another version of XLA than JAX.
@@ -25,6 +31,7 @@ addition, TensorFlow may contain another version of XLA than JAX.
 
 import argparse
 import collections
+import itertools
 import json
 import math
 import os
@@ -66,6 +73,7 @@ SIZES = {
     "c": {"hidden": 512, "filter": 2048, "heads": 8, "vocab": 8192, "batch": 4, "length": 2048},
     "l": {"hidden": 512, "filter": 2048, "heads": 8, "vocab": 8192, "batch": 1, "length": 16384},
 }
+SEARCH_LENGTH = 64  # of the sources and the outputs
 _BYTES_PER_SECOND, _FLOP_PER_SECOND, _LAUNCH_SECONDS = 4.0e12, 650e12, 1.5e-6
 
 _WIDTHS = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s16": 2, "u16": 2}
@@ -87,6 +95,7 @@ def main(argv=None):
     add_with_before(parser)
     parser.add_argument("--sizes", default="b", help=f"some of {', '.join(SIZES)}")
     parser.add_argument("--model", default=MODELS[0], choices=MODELS)
+    parser.add_argument("--search", metavar="BEAMS", help="numbers of beams; 1 is greedy search")
     parser.add_argument("--kernels", type=int, default=0, help="number of kernels to show")
     parser.add_argument("--serve", metavar="CHECKOUT", help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
@@ -98,34 +107,50 @@ def main(argv=None):
     sizes = args.sizes.split(",")
     if unknown := [size for size in sizes if size not in SIZES]:
         parser.error(f"--sizes must be some of {', '.join(SIZES)}. Received: {unknown[0]!r}.")
-    for size in sizes:
-        results = {side: _measure(size, path, args.model) for side, path in checkouts.items()}
-        print("\n".join(table(f"{size}, {args.model}", results, args.kernels)), flush=True)
+    for size, beams in itertools.product(sizes, args.search.split(",") if args.search else "0"):
+        title, tokens = f"{size}, {args.model}", 0
+        if args.search:
+            title += f", search with {beams} beams"
+            tokens = SIZES[size]["batch"] * SEARCH_LENGTH
+        request = [size, int(beams), args.model]
+        results = {side: _compiled(request, path) for side, path in checkouts.items()}
+        print("\n".join(table(title, results, args.kernels, tokens)), flush=True)
     return 0
 
 
-def _measure(size, checkout, model):
-    """Return the `Compiled` update of the ut_keras of one checkout."""
+def _compiled(request, checkout):
+    """Return the `Compiled` program of the ut_keras of one checkout.
+
+    Args:
+        request: [name of a size, number of beams or 0 for an update, name of a model].
+        checkout: str, the folder of the checkout.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "update.hlo")
-        options = [f"--model={model}", f"--serve={checkout}"]
-        worker = Worker([sys.executable, os.path.abspath(__file__), *options])
-        worker.request(json.dumps([size, path]))
+        path = os.path.join(folder, "program.hlo")
+        command = [sys.executable, os.path.abspath(__file__), f"--serve={checkout}"]
+        worker = Worker(command)
+        worker.request(json.dumps([*request, path]))
         worker.close()
-        return compile_for_gpu(path)
+        # XLA does not know the numbers of iterations of some loops. An update has a loop over the
+        # steps. A search has a loop over the positions, which contains a loop over the steps. In an
+        # adaptive search, this loop contains a loop over earlier positions that need more steps.
+        iterations = (SEARCH_LENGTH, STEPS, 0) if request[1] else (STEPS,)
+        return compile_for_gpu(path, iterations)
 
 
-def table(title, results, shown=0):
+def table(title, results, shown=0, tokens=0):
     """Return the lines of a table.
 
     Args:
         title: str.
         results: dict from the name of a line to `Compiled`.
         shown: int, the number of kernels to list below each line.
+        tokens: int, the number of tokens that a search writes. 0 for an update.
     """
     lines = [
         f"{title}:",
-        f"{'':9}{'GiB':>7}{'kernels':>9}{'GB':>8}{'compile, CPU s':>16}{'ms, estimated':>15}",
+        f"{'':9}{'GiB':>7}{'kernels':>9}{'GB':>8}{'compile, CPU s':>16}{'ms, estimated':>15}"
+        + (f"{'tokens/s':>11}" if tokens else ""),
     ]
     for side, (gibibytes, seconds, kernels) in results.items():
         count = sum(kernel.times for kernel in kernels)
@@ -133,6 +158,7 @@ def table(title, results, shown=0):
         milliseconds = 1e3 * _seconds(kernels)
         lines.append(
             f"{side:9}{gibibytes:7.2f}{count:9,}{gigabytes:8.1f}{seconds:16.0f}{milliseconds:15.1f}"
+            + (f"{tokens / max(milliseconds, 1e-9) * 1e3:11,.0f}" if tokens else "")
         )
         for kernel in sorted(kernels, key=lambda k: -k.times * k.seconds)[:shown]:
             lines.append(
@@ -143,17 +169,18 @@ def table(title, results, shown=0):
 
 
 def serve(args):
-    """Write the programs that are requested. A request is one line, [size, path]."""
+    """Write programs. Each request is one line, [size, number of beams or 0, model, path]."""
     sys.path.insert(0, args.serve)
     trace_for_gpu()
     for line in sys.stdin:
-        size, path = json.loads(line)
+        size, beams, model, path = json.loads(line)
+        program = search_of(model, SIZES[size], beams) if beams else update_of(model, SIZES[size])
         with open(path, "wb") as file:
-            file.write(program_of(args.model, SIZES[size]))
+            file.write(program)
         print("RESULT", "{}", flush=True)
 
 
-def program_of(name, size, steps=STEPS, dtype="bfloat16"):
+def update_of(name, size, steps=STEPS, dtype="bfloat16"):
     """Return the update of a model as XLA's instructions, in their binary form."""
     import tensorflow as tf
 
@@ -166,8 +193,36 @@ def program_of(name, size, steps=STEPS, dtype="bfloat16"):
     return step.experimental_get_compiler_ir(batch)(stage="hlo_serialized")
 
 
-def compile_for_gpu(path):
-    """Return the `Compiled` form of a program in a file."""
+def search_of(name, size, beams, steps=STEPS, dtype="bfloat16"):
+    """Return the search of a model as XLA's instructions, in their binary form."""
+    import tensorflow as tf
+
+    from ut_keras.decoding import generate, options
+
+    model, _, _ = make_model(name, size, steps, dtype)
+    # With decode_length 0, the outputs are as long as the sources.
+    search = options.Options(beam_size=beams, per_example_length=True, decode_length=0)
+    values = {name: tf.zeros([], dtype) for name, dtype in options.NUMBERS.items()}
+    values["seed"] = tf.zeros([2], tf.int32)
+    del values["decode_length"]
+    rows = {
+        "inputs": tf.zeros([size["batch"], SEARCH_LENGTH], tf.int32),
+        "forced_prefix": tf.zeros([size["batch"], 1], tf.int32),
+        "max_output_length": tf.zeros([size["batch"]], tf.int32),
+    }
+    function = generate.xla_search_function(
+        model, generate.options_of_trace(search), search.decode_length, rows, values
+    )
+    return function.experimental_get_compiler_ir(rows, values)(stage="hlo_serialized")
+
+
+def compile_for_gpu(path, iterations=(STEPS,)):
+    """Return the `Compiled` form of a program in a file.
+
+    Args:
+        path: str, the file.
+        iterations: as in `kernels_of`.
+    """
     # XLA cannot measure forms of a product without a GPU.
     os.environ["XLA_FLAGS"] = "--xla_gpu_autotune_level=0"
     os.environ["JAX_PLATFORMS"] = "cpu"
@@ -189,7 +244,8 @@ def compile_for_gpu(path):
     memory = compiled.get_compiled_memory_stats()
     used = memory.argument_size_in_bytes + memory.temp_size_in_bytes
     used += memory.output_size_in_bytes - memory.alias_size_in_bytes
-    return Compiled(used / 2**30, seconds, kernels_of(compiled.hlo_modules()[0].to_string()))
+    program = compiled.hlo_modules()[0].to_string()
+    return Compiled(used / 2**30, seconds, kernels_of(program, iterations))
 
 
 def _remove_copies(module, ir):
@@ -207,33 +263,38 @@ def _remove_copies(module, ir):
         operation.erase()
 
 
-def kernels_of(program):
+def kernels_of(program, iterations=(STEPS,)):
     """Return a list with the kernels of a program.
 
     Args:
         program: str, XLA's text form of a program after all passes.
+        iterations: tuple of ints, the numbers of iterations of loops for which XLA does not know
+            these numbers: first of loops outside of all others, then of the loops inside them, and
+            so on. The last number is also for all deeper loops.
     """
     functions, entry = _functions(program)
 
-    def kernels_in(name, times):
+    def kernels_in(name, times, depth):
         found = []
         shapes = {each.name: each.shape for each in functions[name]}
         for each in functions[name]:
             if each.kind == "while":
                 trips = re.search(r'known_trip_count":\{"n":"(\d+)"', each.rest)
                 body = re.search(r"body=%?([\w.\-]+)", each.rest)[1]
-                # XLA does not know the number of iterations of the forward loops.
-                found += kernels_in(body, times * (int(trips[1]) if trips else STEPS))
+                unknown = iterations[min(depth, len(iterations) - 1)]
+                found += kernels_in(body, times * (int(trips[1]) if trips else unknown), depth + 1)
             elif each.kind == "conditional":
                 branches = re.findall(r"(?:true|false)_computation=%?([\w.\-]+)", each.rest)
-                found += max((kernels_in(branch, times) for branch in branches), key=_seconds)
+                found += max(
+                    (kernels_in(branch, times, depth) for branch in branches), key=_seconds
+                )
             elif each.kind == "call":
-                found += kernels_in(re.search(r"to_apply=%?([\w.\-]+)", each.rest)[1], times)
+                found += kernels_in(re.search(r"to_apply=%?([\w.\-]+)", each.rest)[1], times, depth)
             elif each.kind not in _WITHOUT_KERNEL:
                 found.append(_kernel(each, times, shapes, functions))
         return found
 
-    return kernels_in(entry, 1)
+    return kernels_in(entry, 1, 0)
 
 
 def _seconds(kernels):

@@ -96,6 +96,21 @@ def test_table_has_one_line_per_version(command):
     assert len(lines) == 4 and "5 x 0.0 MB, fusion.1" in lines[3]
 
 
+def test_loops_of_a_search_have_their_numbers_of_iterations(command):
+    start, rest = _PROGRAM.replace("known_trip_count", "other").split("%body (state")
+    middle = """%outer (s: (f32[4,8], f32[2,4,8])) -> (f32[4,8], f32[2,4,8]) {
+  %s = (f32[4,8]{1,0}, f32[2,4,8]{2,1,0}) parameter(0)
+  ROOT %inner = (f32[4,8]{1,0}, f32[2,4,8]{2,1,0}) while(%s), condition=%c, body=%body
+}
+
+%body (state"""
+    nested = start + middle + rest.replace("condition=%c, body=%body", "condition=%c, body=%outer")
+    times = lambda iterations: [k.times for k in command.kernels_of(nested, iterations)]  # noqa: E731
+    assert times((7, 3)) == [21, 1] and times((7,)) == [49, 1] and times((7, 0)) == [0, 1]
+    line = command.table("b", {"now": command.Compiled(1, 2, [])}, tokens=9)[1]
+    assert line.split()[-1] == "tokens/s"
+
+
 def test_sizes_are_checked(command, capsys):
     with pytest.raises(SystemExit):
         command.main(["--sizes=d"])
