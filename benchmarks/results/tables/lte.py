@@ -90,6 +90,11 @@ TABLE = Table(
             _cell("program", name, 70_000, every=1_000, ending="_small_batch", order="units_first")
             for name in ("universal", "transformer")
         ),
+        *(
+            _cell(task, name, 30_000, every=1_000, ending="_small_batch")
+            for task in ("addition", "control")
+            for name in ("universal", "transformer")
+        ),
         _cell("program", "universal", 90_000, every=1_000, ending="_large_batch"),
         *(_cell(task, name, UPDATES.get(task, 4_000)) for task in PAPER for name in MODELS),
     ),
