@@ -21,6 +21,7 @@ from ut_keras.models import (
     compiled_model,
     end_of_data,
     fit_callbacks,
+    generators,
     traced_update,
 )
 from ut_keras.models import losses as model_losses
@@ -60,6 +61,7 @@ class FittedModel(compiled_model.CompiledModel):
         self._check_strategy("fit")
         self._compile_if_needed()
         given = _FIT.bind(self, *args, **kwargs).arguments
+        generators.check_epochs(given)
         x, y = array_checks.first_batch(given.get("x"), given.get("y"))
         self._check_arrays(x, y)
         if self.has_default_loss and "targets" in self.input_features:

@@ -1,0 +1,73 @@
+"""`fit` reads a Python generator only once."""
+
+import keras
+import numpy as np
+import pytest
+
+from ut_keras import hparams, models
+
+IDS = np.array([[3, 1], [4, 1]])
+
+
+def _batches(number):
+    for _ in range(number):
+        yield {"targets": IDS}, IDS
+
+
+@pytest.fixture(scope="module")
+def model():
+    """A language model with one step, because tracing is slow."""
+    size = "hidden_size=4,num_heads=1,filter_size=4,num_rec_steps=1"
+    hp = hparams.get("universal_transformer_tiny", size)
+    model = models.get("universal_transformer", hp, vocab_sizes={"targets": 9})
+    model.compile("sgd", run_eagerly=True)
+    return model
+
+
+class _Count(keras.callbacks.Callback):
+    """Counts the batches of each epoch and of each validation."""
+
+    def __init__(self):
+        super().__init__()
+        self.counts = {"train": [], "test": []}
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.counts["train"].append(0)
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.counts["train"][-1] += 1
+
+    def on_test_begin(self, logs=None):
+        self.counts["test"].append(0)
+
+    def on_test_batch_end(self, batch, logs=None):
+        self.counts["test"][-1] += 1
+
+
+def _count(model, *args, **kwargs):
+    """Return the number of batches of each epoch and of each validation of `fit`."""
+    callback = _Count()
+    # With shuffle=True, Keras warns that it cannot shuffle a generator.
+    model.fit(*args, verbose=0, shuffle=False, callbacks=[callback], **kwargs)
+    return callback.counts
+
+
+def test_generator_for_several_epochs_raises(model):
+    """Keras repeats only the first two batches of a generator."""
+    with pytest.raises(ValueError, match=r"x must be .* steps_per_epoch .* for 3 epochs\.$"):
+        model.fit(_batches(5), epochs=3, verbose=0)
+    arrays = {"targets": IDS}, IDS
+    match = r"validation_data must be .* validation_steps .* for 2 epochs\.$"
+    for arguments in ({"epochs": 2}, {"epochs": 4, "validation_freq": 2}):
+        with pytest.raises(ValueError, match=match):
+            model.fit(*arrays, validation_data=_batches(5), verbose=0, **arguments)
+
+
+def test_generator_that_is_read_once_gives_all_batches(model):
+    counts = _count(model, _batches(5), validation_data=_batches(4))
+    assert counts == {"train": [5], "test": [4]}
+    assert _count(model, _batches(5), epochs=8, initial_epoch=7)["train"] == [5]
+    assert _count(model, _batches(6), epochs=2, steps_per_epoch=3)["train"] == [3, 3]
+    arguments = {"epochs": 3, "validation_freq": [2]}
+    counts = _count(model, {"targets": IDS}, IDS, validation_data=_batches(4), **arguments)
+    assert counts == {"train": [1, 1, 1], "test": [4]}
