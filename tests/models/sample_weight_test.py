@@ -176,6 +176,35 @@ def test_class_weight_of_ids():
             train(*_batch("universal"), sample_weight=np.ones(3), class_weight=weights)
 
 
+@pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf])
+def test_weights_below_zero_or_not_finite_raise(wrong):
+    """With the default loss, weights of -1 would train as weights of 1."""
+    model, _ = _compiled("universal")
+    weights = np.array([1.0, 0.0, wrong])
+    match = rf"sample_weight must be finite and at least 0.*Received: {wrong}\."
+    for method in (model.fit, model.evaluate, model.train_on_batch, model.test_on_batch):
+        with pytest.raises(ValueError, match=match):
+            method(*_batch("universal"), sample_weight=weights)
+    for method in (model.fit, model.train_on_batch):
+        with pytest.raises(ValueError, match=rf"class_weight must be .*Received: {wrong}\."):
+            method(*_batch("universal"), class_weight={3: wrong})
+    model = examples.make("universal", NO_DROPOUT)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
+    model.compile("sgd", loss, metrics=[], run_eagerly=True)
+    for sign in (-1.0, 1.0):
+        got = model.test_on_batch(*_batch("universal"), sample_weight=np.full(3, sign))
+        assert np.sign(got) == sign
+
+
+def test_negative_weight_in_a_dataset_gives_nan():
+    """A graph cannot raise an error on every device. Weights of padding have no effect."""
+    targets = tf.constant([[3, 1, 0], [4, 1, 0]])
+    logits = tf.zeros([2, 3, 13])
+    for negative, is_nan in (([[1.0, -1, 1], [1, 1, 1]], True), ([[1.0, 1, -1], [1, 1, 1]], False)):
+        term = losses.target_term(logits, targets, 0.0, False, tf.constant(negative))
+        assert bool(tf.math.is_nan(term.numerator)) == is_nan
+
+
 class OwnTrainStep(universal_transformer.UniversalTransformerEncoder):
     """A model with a train step as in the guides of Keras."""
 

@@ -26,7 +26,8 @@ def targets_and_weights(
         weights: float [B], [B, 1] or [B, T]. Optional.
 
     Returns:
-        (targets int32 [B, T], weights float32 [B, T]), where T = 1 for classes.
+        (targets int32 [B, T], weights float32 [B, T]), where T = 1 for classes. Negative weights
+        are NaN, so the loss is NaN: a graph cannot raise an error on every device.
 
     Raises:
         ValueError: if the targets do not have an int dtype. A cast would truncate floats. Also if
@@ -61,7 +62,8 @@ def targets_and_weights(
             f"Weights must have the shape [batch] or [batch, {expected}], like the targets. "
             f"Received: {weights.shape}."
         )
-    return targets, real * weights
+    weights = real * weights
+    return targets, tf.where(weights < 0, np.nan, weights)
 
 
 def sequence_weights(
@@ -93,6 +95,25 @@ def as_matrix(weights: tf.Tensor) -> tf.Tensor:
         )
     shape = tf.shape(weights)
     return tf.reshape(weights, [shape[0], tf.reduce_prod(shape[1:])])
+
+
+def check(name: str, weights: np.ndarray) -> None:
+    """Check that all weights are finite, and at least 0.
+
+    The loss is divided by the sum of the weights. If all weights are negative, the loss is
+    therefore the same as with positive weights.
+
+    Raises:
+        ValueError: if a weight is negative, inf or NaN.
+    """
+    wrong = weights[~((weights >= 0) & np.isfinite(weights))]
+    if wrong.size:
+        raise ValueError(
+            f"{name} must be finite and at least 0, because the default loss is divided by the sum "
+            f"of the weights. Received: {wrong[0]}. For negative weights, such as advantages, "
+            "compile the model with keras.losses.SparseCategoricalCrossentropy(from_logits=True, "
+            "ignore_class=0)."
+        )
 
 
 def of_each_id(class_weight: Mapping[int, float], vocab_size: int) -> np.ndarray:

@@ -14,15 +14,19 @@ from ut_keras.layers.basic import embedding
 _LOG = logging.getLogger("ut_keras")
 
 
-def first_batch(x: Any, y: Any) -> tuple[Any, Any]:
-    """Return the arrays of `fit` to check: x and y, or the first batch of a `PyDataset`.
+def first_batch(x: Any, y: Any, weights: Any = None) -> tuple[Any, Any, Any]:
+    """Return the data of `fit` to check: the arguments, or the first batch of a `PyDataset`.
 
     Other datasets may give each batch only once, so their batches are not read.
+
+    Args:
+        x: the features or a dataset.
+        y: the targets, or None.
+        weights: the sample weights, or None.
     """
     if not isinstance(x, keras.utils.PyDataset) or not x.num_batches:
-        return x, y
-    x, y, _ = keras.utils.unpack_x_y_sample_weight(x[0])
-    return x, y
+        return x, y, weights
+    return keras.utils.unpack_x_y_sample_weight(x[0])
 
 
 def check_no_texts(name: str, data: Any) -> None:

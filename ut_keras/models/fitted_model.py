@@ -62,8 +62,8 @@ class FittedModel(compiled_model.CompiledModel):
         self._compile_if_needed()
         given = _FIT.bind(self, *args, **kwargs).arguments
         generators.check_epochs(given)
-        x, y = array_checks.first_batch(given.get("x"), given.get("y"))
-        self._check_arrays(x, y)
+        x, y, weights = array_checks.first_batch(*map(given.get, _DATA))
+        self._check_arrays(x, y, weights)
         if self.has_default_loss and "targets" in self.input_features:
             array_checks.check_ends(self.specs, x)
         fit_callbacks.check_learning_rate(self, given.get("callbacks"))
@@ -91,7 +91,7 @@ class FittedModel(compiled_model.CompiledModel):
         if class_weight is None:
             yield
             return
-        self._class_weights = weights_lib.of_each_id(class_weight, self.specs["targets"].vocab_size)
+        self._class_weights = self._weights_of_classes(class_weight)
         self.train_function = None  # Keras traces a new function with these weights
         try:
             yield
@@ -103,14 +103,14 @@ class FittedModel(compiled_model.CompiledModel):
         self._check_strategy("evaluate")
         self._compile_if_needed()
         given = _EVALUATE.bind(self, *args, **kwargs).arguments
-        self._check_arrays(*array_checks.first_batch(given.get("x"), given.get("y")))
+        self._check_arrays(*array_checks.first_batch(*map(given.get, _DATA)))
         with end_of_data.expected(given.get("steps")):
             return super().evaluate(*args, **kwargs)
 
     @functools.wraps(keras.Model.predict)
     def predict(self, *args: Any, **kwargs: Any) -> Any:
         given = _PREDICT.bind(self, *args, **kwargs).arguments
-        x, _ = array_checks.first_batch(given.get("x"), None)  # Keras ignores the targets
+        x, _, _ = array_checks.first_batch(given.get("x"), None)  # Keras ignores the targets
         self._check_arrays(x)
         with end_of_data.expected(given.get("steps")):
             return super().predict(*args, **kwargs)
@@ -135,6 +135,8 @@ class FittedModel(compiled_model.CompiledModel):
     def test_on_batch(self, *args: Any, **kwargs: Any) -> Any:
         self._check_strategy("test_on_batch")
         self._compile_if_needed()
+        given = _TEST_ON_BATCH.bind(self, *args, **kwargs).arguments
+        self._check_weights("sample_weight", given.get("sample_weight"))
         return super().test_on_batch(*args, **kwargs)
 
     @functools.wraps(keras.Model.train_on_batch)
@@ -151,8 +153,9 @@ class FittedModel(compiled_model.CompiledModel):
         if class_weight is not None:
             if sample_weight is not None:
                 raise ValueError(_ONE_KIND_OF_WEIGHT)
-            table = weights_lib.of_each_id(class_weight, self.specs["targets"].vocab_size)
+            table = self._weights_of_classes(class_weight)
             sample_weight = table[np.asarray(_single("y", y))]
+        self._check_weights("sample_weight", sample_weight)
         with self._complete_functions():
             return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
 
@@ -283,12 +286,24 @@ class FittedModel(compiled_model.CompiledModel):
                 "Use tf.distribute.MirroredStrategy."
             )
 
-    def _check_arrays(self, x, y=None):
+    def _weights_of_classes(self, class_weight):
+        """Return the weight of each id, float32 [V]."""
+        table = weights_lib.of_each_id(class_weight, self.specs["targets"].vocab_size)
+        self._check_weights("class_weight", table)
+        return table
+
+    def _check_weights(self, name, weights):
+        """Raise `ValueError` for weights that the default loss does not allow."""
+        if weights is not None and self.has_default_loss:
+            weights_lib.check(name, np.asarray(_single(name, weights)))
+
+    def _check_arrays(self, x, y=None, weights=None):
         array_checks.check_no_texts("x", x)
         array_checks.check_no_texts("y", y)
         targets = _single("y", y) if self.has_default_loss else None
         features = x if isinstance(x, Mapping) else {}
         array_checks.check(self.specs, features, targets, "targets" in self.input_features)
+        self._check_weights("sample_weight", weights)
 
     def _check_replicas(self):
         """Raise ValueError for options that Keras does not support on several replicas.
@@ -524,7 +539,9 @@ def _check_targets(y):
         )
 
 
+_DATA = ("x", "y", "sample_weight")
 _FIT = inspect.signature(keras.Model.fit)
 _EVALUATE = inspect.signature(keras.Model.evaluate)
+_TEST_ON_BATCH = inspect.signature(keras.Model.test_on_batch)
 _PREDICT = inspect.signature(keras.Model.predict)
 _ONE_KIND_OF_WEIGHT = "Only one of class_weight and sample_weight can be given. Received: both."
