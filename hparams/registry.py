@@ -9,7 +9,7 @@ from typing import Any
 
 from ut_keras import registry
 
-SETS = registry.Registry("hparams set")
+SETS = registry.Registry("hparams set", flag="hparams_set")
 RANGES = registry.Registry("hparams range")
 register = SETS.register
 register_range = RANGES.register

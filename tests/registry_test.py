@@ -2,7 +2,7 @@ import functools
 
 import pytest
 
-from ut_keras import registry
+from ut_keras import hparams, models, registry
 
 
 def test_get_gives_the_reason_for_an_unsupported_name():
@@ -119,3 +119,16 @@ def test_name_must_be_a_string():
     """Swapped arguments, as in `models.get(hp, "transformer")`, give a short error."""
     with pytest.raises(registry.UnknownNameError, match=r"must be a string. .*: dict\.$"):
         registry.Registry("model").get({f"hparam_{number}": 64 for number in range(99)})
+
+
+def test_get_names_the_flag_of_another_kind():
+    with pytest.raises(registry.UnknownNameError, match="Pass it as --hparams_set=transformer_tin"):
+        models.check_name("transformer_tiny")
+    with pytest.raises(registry.UnknownNameError, match="'transformer' is a model. .*--model=tra"):
+        hparams.get("transformer")
+    message = "For --hparams_set, .* begin with 'adaptive_universal_transformer', such as adaptive_"
+    with pytest.raises(registry.UnknownNameError, match=message):
+        models.check_name("adaptive_universal_transformer")
+    with pytest.raises(registry.UnknownNameError) as error:
+        models.check_name("transfomer")
+    assert "--" not in str(error.value)

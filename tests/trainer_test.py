@@ -204,6 +204,7 @@ def test_resume_rejects_another_vocabulary(data_dir, finished_run, capsys, tmp_p
     [
         ({"--problem": "algorithmic_reverse_binary4"}, "algorithmic_reverse_binary40"),
         ({"--model": "transfomer"}, "The nearest names: transformer"),
+        ({"--model": "transformer_tiny"}, "set. Pass it as --hparams_set=transformer_tiny."),
         ({"--hparams_set": "transformer_tin"}, "transformer_tiny"),
         ({"--hparams": "hiden_size=8"}, "hidden_size"),
         ({"--hparams": "hidden_size=eight"}, "hidden_size"),

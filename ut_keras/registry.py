@@ -24,11 +24,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 # The least similarity of a name that an error suggests, from 0 to 1. With 0.5, names that have
 # only some letters in common are suggested.
 _SIMILARITY = 0.6
+_MOST_SHOWN = 3  # the most names of another kind that an error shows
 _LONGEST_SHOWN = 200  # the longest text of an object that an error shows instead of a name
 
 # Matches before a capital letter that is followed by a small letter or digit, and between a small
 # letter or digit and a capital letter.
 _BOUNDARY = re.compile(r"(?<=.)(?=[A-Z][a-z0-9]+)|(?<=[a-z0-9])(?=[A-Z])")
+
+
+_BY_FLAG: dict[str, "Registry"] = {}  # the registries whose names are values of flags
 
 
 class UnknownNameError(UserError):
@@ -39,15 +43,24 @@ class UnsupportedNameError(UnknownNameError):
     """A name of T2T is not supported. The message gives the reason."""
 
 
+class OtherKindError(UnknownNameError):
+    """A name belongs to an object of another kind. The message names the flag for this kind."""
+
+
 class Registry:
     """A table from name to registered object.
 
     Args:
         kind: str. The kind of the registered objects, for error messages ("problem").
+        flag: str. The flag of the commands that takes a name of this registry. "" if there is none.
+            With a flag, the errors of other registries also name the objects of this registry.
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, flag: str = "") -> None:
         self.kind = kind
+        self.flag = flag
+        if flag:
+            _BY_FLAG[flag] = self
         self._entries: dict[str, Any] = {}
         self._unsupported: dict[str, str] = {}
 
@@ -129,8 +142,26 @@ class Registry:
             # also match a pattern of unsupported names, but the nearest names are more helpful.
             if reason and not difflib.get_close_matches(str(name), self._entries, cutoff=0.95):
                 raise UnsupportedNameError(f"The {self.kind} {name!r} is not supported: {reason}.")
-            raise UnknownNameError(unknown_name_message(self.kind, name, self._entries))
+            message = unknown_name_message(self.kind, name, self._entries)
+            for other in _BY_FLAG.values():
+                if name in other:
+                    raise OtherKindError(f"{message} {other.hint(name)}")
+            others = [other for other in _BY_FLAG.values() if other is not self]
+            hints = [hint for other in others if (hint := other.hint_of_prefix(name))]
+            raise UnknownNameError(" ".join([message, *hints]))
         return self._entries[name]
+
+    def hint(self, name: str) -> str:
+        """Return the sentence for a name of this registry that was given for another kind."""
+        return f"{name!r} is {_with_article(self.kind)}. Pass it as --{self.flag}={name}."
+
+    def hint_of_prefix(self, prefix: object) -> str:
+        """Return the sentence for the beginning of names that was given for another kind, or ""."""
+        found = [name for name in self.names() if name.startswith(f"{prefix}_")]
+        if not found:
+            return ""
+        shown = ", ".join(sorted(found, key=len)[:_MOST_SHOWN])
+        return f"For --{self.flag}, there are names that begin with {prefix!r}, such as {shown}."
 
     def names(self) -> list[str]:
         """Return all names, sorted."""
@@ -182,6 +213,10 @@ def is_notebook_rerun(before: Any, now: Any) -> bool:
         return getattr(entry, "__module__", None), getattr(entry, "__qualname__", None)
 
     return qualified_name(before) == qualified_name(now) and qualified_name(now)[0] == "__main__"
+
+
+def _with_article(kind):
+    return f"{'an' if kind[0] in 'aeho' else 'a'} {kind}"
 
 
 def nearest_names(name: str, known: Collection[str]) -> list[str]:

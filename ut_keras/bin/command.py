@@ -19,7 +19,7 @@ from ut_keras.bin import command_line, flags
 from ut_keras.errors import UsageError, UserError
 from ut_keras.files import file_error
 from ut_keras.process import interruption, tensorflow_log
-from ut_keras.registry import UnknownNameError, UnsupportedNameError
+from ut_keras.registry import OtherKindError, UnknownNameError, UnsupportedNameError
 
 Args = argparse.Namespace
 
@@ -93,7 +93,7 @@ def _call(function, table, program, about, argv):
     except UnknownNameError as error:
         # `True` stands for the commands that have no such flag.
         has_flag = getattr(args, "t2t_usr_dir", True) or "--t2t_usr_dir" in str(error)
-        if has_flag or isinstance(error, UnsupportedNameError):
+        if has_flag or isinstance(error, OtherKindError | UnsupportedNameError):
             raise
         raise UsageError(
             f"{error} To use a name of your own package, pass --t2t_usr_dir."
