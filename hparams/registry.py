@@ -9,7 +9,7 @@ from typing import Any
 
 from ut_keras import registry
 
-SETS = registry.Registry("hparams set", flag="hparams_set")
+SETS = registry.Registry("hparams set", flag="hparams_set", function="hparams.get")
 RANGES = registry.Registry("hparams range")
 register = SETS.register
 register_range = RANGES.register

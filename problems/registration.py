@@ -8,7 +8,7 @@ from ut_keras import registry
 from ut_keras.errors import DataError
 
 P = TypeVar("P")
-REGISTRY = registry.Registry("problem", flag="problem")
+REGISTRY = registry.Registry("problem", flag="problem", function="problems.get")
 
 # Attributes with which T2T's problems describe their splits. ut_keras does not read these
 # attributes.

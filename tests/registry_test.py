@@ -122,9 +122,13 @@ def test_name_must_be_a_string():
 
 
 def test_get_names_the_flag_of_another_kind():
-    with pytest.raises(registry.UnknownNameError, match="Pass it as --hparams_set=transformer_tin"):
+    with pytest.raises(
+        registry.UnknownNameError, match="pass --hparams_set=transformer_tiny, in P"
+    ):
         models.check_name("transformer_tiny")
-    with pytest.raises(registry.UnknownNameError, match="'transformer' is a model. .*--model=tra"):
+    with pytest.raises(
+        registry.UnknownNameError, match="'transformer' is a model: .*models.get..transf"
+    ):
         hparams.get("transformer")
     message = "For --hparams_set, .* begin with 'adaptive_universal_transformer', such as adaptive_"
     with pytest.raises(registry.UnknownNameError, match=message):

@@ -54,11 +54,12 @@ class Registry:
         kind: str. The kind of the registered objects, for error messages ("problem").
         flag: str. The flag of the commands that takes a name of this registry. "" if there is none.
             With a flag, the errors of other registries also name the objects of this registry.
+        function: str. The function that takes a name of this registry in Python.
     """
 
-    def __init__(self, kind: str, flag: str = "") -> None:
+    def __init__(self, kind: str, flag: str = "", function: str = "") -> None:
         self.kind = kind
-        self.flag = flag
+        self.flag, self.function = flag, function
         if flag:
             _BY_FLAG[flag] = self
         self._entries: dict[str, Any] = {}
@@ -153,7 +154,10 @@ class Registry:
 
     def hint(self, name: str) -> str:
         """Return the sentence for a name of this registry that was given for another kind."""
-        return f"{name!r} is {_with_article(self.kind)}. Pass it as --{self.flag}={name}."
+        kind = _with_article(self.kind)
+        return (
+            f"{name!r} is {kind}: pass --{self.flag}={name}, in Python {self.function}({name!r})."
+        )
 
     def hint_of_prefix(self, prefix: object) -> str:
         """Return the sentence for the beginning of names that was given for another kind, or ""."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=type)
 
 # Maps a name to a class, or to "MODULE:CLASS" if the class is not imported yet.
-_CLASSES = registry.Registry("model", flag="model")
+_CLASSES = registry.Registry("model", flag="model", function="models.get")
 names = _CLASSES.names
 mark_unsupported = _CLASSES.mark_unsupported
 unsupported, unsupported_reason = _CLASSES.unsupported, _CLASSES.unsupported_reason
