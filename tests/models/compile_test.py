@@ -126,13 +126,30 @@ def test_compile_logs_a_loss_that_reads_logits_as_probabilities(caplog):
         caplog.clear()
         model.compile("sgd", loss)
         [line] = caplog.messages
-        assert "from_logits=True" in line and "which reads the logits as" in line
+        assert "from_logits=True, ignore_class=0)" in line and "which reads the logits as" in line
+    caplog.clear()
+    examples.make("classifier", QUIET).compile("sgd", wrong)
+    assert "from_logits=True)." in caplog.messages[-1]  # class 0 is not padding
     caplog.clear()
     right = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
-    for loss in (None, right, "mse"):
+    for loss in (None, right):
         model.compile("sgd", loss)
     model.compile("sgd", lambda targets, logits: logits)
     assert not caplog.messages
+
+
+@pytest.mark.parametrize(
+    "loss", ["mse", keras.losses.mean_absolute_error, [keras.losses.MeanSquaredError()]]
+)
+def test_compile_rejects_a_loss_for_numbers(loss):
+    for name in ("classifier", "transformer"):
+        with pytest.raises(ValueError, match="loss must be a cross-entropy.*Received: '[mM]"):
+            examples.make(name, QUIET).compile("sgd", loss)
+
+
+def test_compile_leaves_an_unknown_loss_to_keras():
+    with pytest.raises(ValueError, match="Could not interpret loss identifier: nosuchloss"):
+        examples.make("classifier", QUIET).compile("sgd", "nosuchloss")
 
 
 def test_compile_logs_a_loss_and_metrics_that_count_padding(caplog):

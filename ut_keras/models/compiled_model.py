@@ -1,5 +1,6 @@
 """The method `compile` of models, which takes its defaults from the hparams."""
 
+import contextlib
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -74,7 +75,8 @@ class CompiledModel(private_api.ReplicaModel):
 
         Raises:
             ValueError: if `loss_weights` has several numbers, or `jit_compile` is neither a bool
-                nor "auto".
+                nor "auto". Also if `loss` is a loss of Keras for numbers, such as "mse". It would
+                compare the ids of the targets with the logits.
         """
         is_auto = _is_auto(jit_compile)
         if optimizer is None:
@@ -82,7 +84,9 @@ class CompiledModel(private_api.ReplicaModel):
         if loss is None:
             loss = losses.PaddedCrossEntropy(self.hparams.label_smoothing, self.class_labels)
         elif not any(map(self.overrides, ("call", "logits"))):
-            _log_losses_of_probabilities(loss)
+            if not any(map(self.overrides, ("train_step", "compute_loss"))):
+                _check_loss(loss, self.class_labels)
+            _log_losses_of_probabilities(loss, self.class_labels)
         if not self.class_labels:
             _log_counted_padding(loss, metrics)
         if metrics is None:
@@ -153,7 +157,42 @@ def _single_weight(loss_weights):
     return float(weights[0])
 
 
-def _log_losses_of_probabilities(loss):
+def _keras_loss_name(loss):
+    """Return the name of a loss of Keras, or "" for another loss."""
+    if isinstance(loss, str):
+        return loss
+    is_keras = getattr(loss, "__module__", "").startswith("keras.")
+    return getattr(loss, "__name__", type(loss).__name__) if is_keras else ""
+
+
+def _example_of_loss(class_labels):
+    """Return a loss of Keras that fits the model. For labels, 0 is a class and not padding."""
+    ignored = "" if class_labels else ", ignore_class=0"
+    return f"keras.losses.SparseCategoricalCrossentropy(from_logits=True{ignored})"
+
+
+def _check_loss(loss, class_labels):
+    """Raise `ValueError` if a loss of Keras is not for classes.
+
+    Such a loss, for example "mse", subtracts the ids of the targets from the logits. If the batch
+    size is the number of classes, the shapes fit and Keras raises no error.
+    """
+    for one in keras.tree.flatten(loss):
+        name = _keras_loss_name(one)
+        with contextlib.suppress(ValueError):  # Keras raises its own error for an unknown name
+            is_known = bool(name) and keras.losses.get(one) is not None
+            if is_known and not name.replace("_", "").lower().endswith(("crossentropy", "ctc")):
+                break
+    else:
+        return
+    raise ValueError(
+        f"loss must be a cross-entropy, such as {_example_of_loss(class_labels)}, because the "
+        "targets are ids and the outputs are logits. None selects T2T's loss. "
+        f"Received: {name!r}."
+    )
+
+
+def _log_losses_of_probabilities(loss, class_labels):
     """Log each loss of Keras that reads the logits of the model as probabilities."""
     for one in keras.tree.flatten(loss):
         if isinstance(one, str) or not isinstance(one, keras.losses.Loss):
@@ -167,9 +206,9 @@ def _log_losses_of_probabilities(loss):
             found = is_keras and one.get_config().get("from_logits") is False
         if found:
             _LOG.warning(
-                "loss must read logits, such as keras.losses.SparseCategoricalCrossentropy("
-                "from_logits=True, ignore_class=0). Received: %s, which reads the logits as "
+                "loss must read logits, such as %s. Received: %s, which reads the logits as "
                 "probabilities.",
+                _example_of_loss(class_labels),
                 name,
             )
 
