@@ -1,6 +1,7 @@
 """Checks of arrays of ids before `fit`, `evaluate` and `predict` compute a batch."""
 
 import logging
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,9 +43,8 @@ def check_no_texts(name: str, data: Any) -> None:
         first = value[0] if isinstance(value, list | tuple) and value else value
         if isinstance(first, str):
             raise ValueError(
-                f"{name} must contain ids. Received: the text {first!r}. To use texts, make a "
-                "SavedRun: run = SavedRun.of(model, problem, data_dir). Then call "
-                "run.model.fit(run.dataset(pairs)), run.translate, run.generate or run.classify."
+                f"{name} must contain ids. Received: the text {reprlib.repr(first)}. "
+                f"{embedding.HOW_TO_USE_TEXTS}"
             )
 
 

@@ -211,6 +211,16 @@ def test_keras_loads_users_model(tmp_path):
         loaded(IDS.astype("float32"))
 
 
+def test_as_ids_rejects_texts_and_ragged_tensors():
+    with pytest.raises(ValueError, match="inputs must contain ids. Received: texts. .*run.tran"):
+        embedding.as_ids(["a text"], "inputs")
+    with pytest.raises(ValueError, match="padded.*Received: a RaggedTensor. .*to_tensor.*padded_b"):
+        embedding.as_ids(tf.ragged.constant([[3, 4], [5]]), "inputs")
+    for texts in ("a text", ["a text"]):
+        with pytest.raises(ValueError, match="Received: the text 'a text'. .*ut_keras.load"):
+            embedding.check_features(texts)
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "int64"])
 def test_as_ids_accepts_all_int_dtypes(dtype):
     ids = embedding.as_ids(np.array([[3, 1]], dtype), "inputs")

@@ -3,6 +3,7 @@
 The module also checks and converts the ids that callers pass.
 """
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -248,6 +249,14 @@ class TargetSpaceEmbedding(WithKernels, PositionWise):
 # floats.
 
 
+# The end of the errors for texts in place of ids.
+HOW_TO_USE_TEXTS = (
+    'To use texts, load the run: run = ut_keras.load("FOLDER"), or make one from the model: '
+    "run = SavedRun.of(model, problem, data_dir). Then call run.translate, run.generate or "
+    "run.classify, or run.model.fit(run.dataset(pairs))."
+)
+
+
 def check_features(features: Any, names: Sequence[str] = ()) -> None:
     """Check that `features` is a dict with all given names as keys.
 
@@ -255,6 +264,12 @@ def check_features(features: Any, names: Sequence[str] = ()) -> None:
         ValueError: if `features` is not a dict or lacks a key.
     """
     if not isinstance(features, Mapping):
+        first = features[0] if isinstance(features, list | tuple) and features else features
+        if isinstance(first, str):
+            raise ValueError(
+                "features must be a dict from name to ids. "
+                f"Received: the text {reprlib.repr(first)}. {HOW_TO_USE_TEXTS}"
+            )
         shape = getattr(features, "shape", None)
         received = type(features).__name__ if shape is None else f"a tensor of shape {shape}"
         raise ValueError(
@@ -313,6 +328,12 @@ def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
         ValueError: if `values` are not ints or not in [0, size). Also if `values` have sequences of
             different lengths.
     """
+    if isinstance(values, tf.RaggedTensor):
+        raise ValueError(
+            f"{name} must be sequences of the same length, padded with 0 on the right. Received: "
+            "a RaggedTensor. Call its method to_tensor(). For a tf.data.Dataset, use padded_batch "
+            "instead of ragged_batch."
+        )
     try:
         ids = tf.convert_to_tensor(values)
     except (TypeError, ValueError) as error:
@@ -323,6 +344,8 @@ def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
     if ids.dtype.is_floating and private_api.is_shape_inference():
         return tf.cast(ids, tf.int32)
     # TensorFlow converts an empty list to floats.
+    if ids.dtype == tf.string:
+        raise ValueError(f"{name} must contain ids. Received: texts. {HOW_TO_USE_TEXTS}")
     if not ids.dtype.is_integer and ids.shape.num_elements() != 0:
         raise ValueError(
             f"{name} must have an int dtype. Received: {ids.dtype.name}. "
