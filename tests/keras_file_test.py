@@ -105,6 +105,9 @@ def test_load_rejects_other_files(saved, tmp_path):
         assert len(str(error.value)) < 500 and "\n" not in str(error.value)
 
     assert_rejected(tmp_path / "none.keras", r"NAME.keras.* Received: .*none.keras")
+    weights = tmp_path / "model.weights.h5"
+    weights.write_bytes(b"")
+    assert_rejected(weights, r"the folder of a run.*which is a file.*load_weights.*NAME.keras")
     broken = tmp_path / "broken.keras"
     broken.write_bytes(b"no archive")
     assert_rejected(broken, "that model.save wrote.*File not found|not a zip")

@@ -549,6 +549,7 @@ def test_saved_run_rejects_paths_and_flags_of_another_type(loaded, tmp_path):
             ut_keras.load(tmp_path, problem=value)
         shown = repr(value) if isinstance(value, str) else str(value)
         assert f"Received: {shown}." in str(raised.value)
+    assert 'ut_keras.problems.get("translate_ende")' in str(raised.value)
     for value in (None, 1, "x"):
         with pytest.raises(ValueError, match="attention must be True or False"):
             loaded.observe("0", attention=value)

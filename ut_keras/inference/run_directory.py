@@ -31,6 +31,10 @@ _OWN_PACKAGE = (
     "A run with parts of your own package requires --t2t_usr_dir, or in Python an import of the "
     "package."
 )
+_WEIGHTS_HINT = (
+    " If model.save_weights wrote this file, build the model and call model.load_weights. To save "
+    'the model too, use model.save("NAME.keras").'
+)
 _MOST_NAMES = 5  # maximum number of runs in an error message
 
 
@@ -184,8 +188,10 @@ def check_arguments(checkpoint: Any, problem: Any, data_dir: Any) -> None:
     if data_dir is not None:
         file_error.checked_path(data_dir, "data_dir")
     if problem is not None and not hasattr(problem, "feature_specs"):
+        name = problem if isinstance(problem, str) else "…"
         raise DataError(
-            f'problem must be a Problem, such as problems.get("…"), or None. Received: {problem!r}.'
+            f'problem must be a Problem, such as ut_keras.problems.get("{name}"), or None. '
+            f"Received: {problem!r}."
         )
 
 
@@ -220,7 +226,10 @@ def check_folder(path: str, name: str) -> None:
     """
     if not os.path.isdir(path):
         what = "is a file" if os.path.exists(path) else "does not exist"
-        raise DataError(f"{name} must be the folder of a run. Received: {path!r}, which {what}.")
+        hint = _WEIGHTS_HINT if path.endswith((".h5", ".hdf5")) and what == "is a file" else ""
+        raise DataError(
+            f"{name} must be the folder of a run. Received: {path!r}, which {what}.{hint}"
+        )
     if not _is_run(path):
         raise DataError(
             f"{name} must be the folder of a run, with {run_json.FILENAME}. "

@@ -181,8 +181,10 @@ def get(
     if problem is None:
         return from_specs(name, hparams, _specs_of_sizes(vocab_sizes))
     if isinstance(problem, str | type) or not hasattr(problem, "feature_specs"):
+        found = problem if isinstance(problem, str) else "…"
         raise UserError(
-            f'problem must be a Problem, from problems.get("…"). Received: {problem!r}.'
+            f'problem must be a Problem, from ut_keras.problems.get("{found}"). '
+            f"Received: {problem!r}."
         )
     if hasattr(problem, "with_hparams"):  # `problem` may be another object with features
         problem = problem.with_hparams(hparams)
@@ -190,7 +192,7 @@ def get(
     if name in _WITH_ENCODER_VARIANT and specs["targets"].modality == "class_label":
         logging.getLogger("ut_keras").warning(
             "The targets are classes, and %s predicts the class with a decoder of one position, as "
-            "in T2T. %s_encoder is the model without a decoder.",
+            "in T2T. To train a model without a decoder, use %s_encoder.",
             name,
             name,
         )
