@@ -89,6 +89,10 @@ def test_unknown_flag_lists_nearest_names():
         ("--epochs", "--help lists all flags."),
         ("--hidden_size=64", "Use --hparams=hidden_size=…."),
         ("--beam_size=4", "Use --decode_hparams=beam_size=…."),
+        (
+            "--decode_beam_size=4",
+            "Use --decode_hparams=beam_size=…. The nearest name: --decode_hparams.",
+        ),
     ],
 )
 def test_unknown_flag_suggests_only_similar_names_and_fields(word, suggestion):

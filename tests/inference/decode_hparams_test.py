@@ -32,9 +32,17 @@ def test_parse_accepts_t2t_booleans(word, value):
     assert values["return_beams"] is value
 
 
+def test_parse_accepts_older_t2t_hparam_without_effect():
+    for value in ("True", "False"):
+        values = decode_hparams.parse(f"beam_size=2,use_last_position_only={value}")
+        assert values == decode_hparams.parse("beam_size=2")
+
+
 @pytest.mark.parametrize(
     "text, message",
     [
+        ("use_last_position_only=2", "must be of type bool. Received: '2'"),
+        ("problem_idx=1", "problem_idx is not supported; --problem selects one problem"),
         ("beam_sise=1", "beam_size"),
         ("block_siz=1", "Unknown .* nearest names?: batch_size"),  # block_size is not supported
         ("beam_size=one", "must be of type int. Received: 'one'"),

@@ -85,7 +85,13 @@ _FIXED = {
     "mlperf_threshold": 25.0,
     "mlperf_success": False,
 }
+# Decode hparams of T2T's versions before 1.3. The search of ut_keras always computes only the last
+# position, so both values have the same outputs.
+_OLDER_FIXED = {"problem_idx": 0}
+_OLDER_WITHOUT_EFFECT = {"use_last_position_only": True}
+
 _ALTERNATIVES = {
+    "problem_idx": "--problem selects one problem",
     "min_length_ratio": "T2T's search ignores it, too; set min_length",
     "force_decode_length": "nothing is written after EOS; set min_length",
     "decode_to_file": "use the flag --decode_to_file",
@@ -108,7 +114,12 @@ def parse(text: str, fields: Mapping[str, Field] | None = None) -> dict[str, Any
     fields = TRAINER if fields is None else fields
     values = {name: field.default for name, field in fields.items()}
     for name, word in current_names(hparam_overrides.parse(text), are_hparams=True).items():
-        known = {**_FIXED, **{name: field.default for name, field in DECODER.items()}}
+        known = {
+            **_FIXED,
+            **_OLDER_FIXED,
+            **_OLDER_WITHOUT_EFFECT,
+            **{name: field.default for name, field in DECODER.items()},
+        }
         if name not in known:
             raise UsageError(registry.unknown_name_message("decode hparam", name, DECODER))
         value = _convert(name, str(word), type(known[name]))
@@ -116,7 +127,7 @@ def parse(text: str, fields: Mapping[str, Field] | None = None) -> dict[str, Any
             if expected := limits.unmet_limit(value, fields[name].least, fields[name].most):
                 raise UsageError(f"The decode hparam {name} must be {expected}. Received: {value}.")
             values[name] = value
-        elif value != known[name]:
+        elif value != known[name] and name not in _OLDER_WITHOUT_EFFECT:
             raise UsageError(_unsupported_message(name, value))
     _check_together(values)
     return values
