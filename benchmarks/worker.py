@@ -5,9 +5,13 @@ line that begins with `RESULT `, followed by JSON.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
+import tempfile
+
+LINES_OF_FAILURE = 20  # how many lines of its messages the error of a failed worker shows
 
 
 def rounds(text):
@@ -87,29 +91,53 @@ class Worker:
 
     def __init__(self, command):
         self.command = command
+        # A pipe for the messages could become full. The worker would then wait forever.
+        self.messages = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self.messages,
             text=True,
         )
 
     def send(self, text):
-        self.process.stdin.write(f"{text}\n")
-        self.process.stdin.flush()
+        """Send a request.
+
+        Raises:
+            SystemExit: if the process has ended.
+        """
+        try:
+            self.process.stdin.write(f"{text}\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise SystemExit(self._why_it_ended()) from None
 
     def request(self, text):
-        """Send a request and return the result."""
+        """Send a request and return the result.
+
+        Raises:
+            SystemExit: if the process ends without a result.
+        """
         self.send(text)
         for line in self.process.stdout:
             if line.startswith("RESULT "):
                 return json.loads(line.removeprefix("RESULT "))
-        raise SystemExit(
-            f"{' '.join(self.command)} must run in an environment with the packages of its "
-            f"requirements.txt. Received: exit code {self.process.wait()}."
-        )
+        raise SystemExit(self._why_it_ended())
+
+    def _why_it_ended(self):
+        """Close the worker, and return a message with the last messages of the process."""
+        code = self.process.wait()
+        self.messages.seek(0)
+        last = self.messages.read().splitlines()[-LINES_OF_FAILURE:]
+        self.close()
+        first = f"A worker must return a result. Received: exit code {code} of this command:"
+        return "\n".join([first, f"    {' '.join(self.command)}", "Its last messages:", *last])
 
     def close(self):
-        self.process.stdin.close()
+        """Wait until the process has ended."""
+        with contextlib.suppress(BrokenPipeError):  # the process may have ended early
+            self.process.stdin.close()
         self.process.wait()
+        self.process.stdout.close()
+        self.messages.close()

@@ -2,6 +2,7 @@ import argparse
 import glob
 import os
 import re
+import sys
 
 import pytest
 
@@ -33,3 +34,17 @@ def test_every_option_for_a_checkout_checks_it():
     assert len(found) >= 2
     for option in found:
         assert "type=checkout_path" in option or "SUPPRESS" in option, option
+
+
+def test_error_shows_the_last_messages_of_a_failed_worker(worker):
+    failing = worker.Worker([sys.executable, "-c", "raise SystemExit('no tensor')"])
+    with pytest.raises(SystemExit, match=r"(?s)exit code 1 of .*python.*\nno tensor$"):
+        failing.request("step")
+
+
+def test_result_follows_many_messages(worker):
+    """With a pipe for the messages, the worker would wait until somebody reads them."""
+    program = "import sys; sys.stderr.write('x' * 2**20); input(); print('RESULT 3')"
+    working = worker.Worker([sys.executable, "-c", program])
+    assert working.request("step") == 3
+    working.close()
