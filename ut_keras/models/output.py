@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ut_keras.layers.depth.depth import StackOutput, SupervisedSteps
+from ut_keras.layers.depth.depth import StackOutput
+from ut_keras.layers.depth.supervised_recording import SupervisedSteps
 
 
 class Encoded(NamedTuple):

@@ -33,6 +33,7 @@ from ut_keras.layers.depth import (
     act_skipping,
     act_static_decoding,
     act_step,
+    attention_recording,
     depth,
     fixed_point,
     recompute,
@@ -42,6 +43,7 @@ from ut_keras.layers.depth import (
     state_layer,
     step_recording,
     step_sampling,
+    supervised_recording,
     truncation,
 )
 from ut_keras.layers.depth import initial_state as initial_state_lib
@@ -273,10 +275,10 @@ class AdaptiveComputationTime(depth.Depth):
         if inputs.training:
             auxiliary_loss_stats = self.block.start_auxiliary_loss_stats(start.state)
             if self.halting.expected_loss:
-                supervised_record = depth.start_supervised_record(start.state, max_steps)
+                supervised_record = supervised_recording.start(start.state, max_steps)
         return RecordingLoopState(
             start,
-            attention_record=depth.start_attention_record(inputs, self.block, max_steps),
+            attention_record=attention_recording.start(inputs, self.block, max_steps),
             supervised_record=supervised_record,
             auxiliary_loss_stats=auxiliary_loss_stats,
             fixed_point_record=fixed_point.start(
@@ -292,12 +294,12 @@ class AdaptiveComputationTime(depth.Depth):
 
     def _output_with_records(self, last, inputs):
         """Return the `StackOutput` of the last `RecordingLoopState`."""
-        steps = depth.stack_supervised_record(last.supervised_record)
+        steps = supervised_recording.stack(last.supervised_record)
         if steps is not None:
             confidence = self.halting.confidence(steps.states, inputs.padding_mask)
             steps = steps._replace(confidence=confidence)
         num_steps = last.loop_state.step
-        weights = depth.stack_attention_record(last.attention_record, self.block, num_steps)
+        weights = attention_recording.stack(last.attention_record, self.block, num_steps)
         output = _stack_output(last.loop_state.output, last.loop_state.halting, *weights, steps)
         return output._replace(
             auxiliary_loss_stats=last.auxiliary_loss_stats,
@@ -329,9 +331,7 @@ class AdaptiveComputationTime(depth.Depth):
             )
         return RecordingLoopState(
             result.loop_state,
-            attention_record=depth.add_to_attention_record(
-                loop.attention_record, step, block_output
-            ),
+            attention_record=attention_recording.add(loop.attention_record, step, block_output),
             supervised_record=supervised_record,
             auxiliary_loss_stats=stack.add_auxiliary_loss_stats(
                 loop.auxiliary_loss_stats, block_output
@@ -465,7 +465,7 @@ class AdaptiveComputationTime(depth.Depth):
             state = tf.where(self.halting.expand_to_state(mask), state, 0)
         weights = self.halting.expand_to_state(result.update_weights)[..., 0]
         weights = tf.broadcast_to(weights, tf.shape(state)[:2])
-        return depth.add_to_supervised_record(supervised_record, step, state, weights)
+        return supervised_recording.add(supervised_record, step, state, weights)
 
     def get_config(self) -> Config:
         config = super().get_config()

@@ -1,4 +1,4 @@
-"""The interface of encoder and decoder stacks, and records of a forward pass."""
+"""The interface of encoder and decoder stacks."""
 
 from typing import Any, NamedTuple
 
@@ -9,22 +9,9 @@ from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
 from ut_keras.layers.depth import state_layer
 from ut_keras.layers.depth.step_recording import RecordedSteps
+from ut_keras.layers.depth.supervised_recording import SupervisedSteps
 from ut_keras.layers.halting import halting
-from ut_keras.ops import step_loop
 from ut_keras.ops.loss_term import LossTerm
-
-
-class SupervisedSteps(NamedTuple):
-    """The steps of a recurrence that have a loss, at most N steps."""
-
-    states: tf.Tensor  # [N, B, S, D]. A step that was not taken has the state 0.
-    # float32 [N, B, S], the weight w^n of the loss after each step. The N weights of a position sum
-    # to 1. A step that was not taken has the weight 0.
-    weights: tf.Tensor
-    # float32 [N, B, S], or [N, B] if a complete example halts as a unit. Logits of the probability
-    # that the prediction after this step is correct. None if the halting rule does not predict this
-    # probability.
-    confidence: tf.Tensor | None = None
 
 
 class StackOutput(NamedTuple):
@@ -233,118 +220,3 @@ class DepthWrapper(Depth):
 
     def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
         return self.inner.move_columns(cache, size, order)
-
-
-# Records. The state of a loop contains what the loop records:
-#
-# - `SupervisedRecord`: the states of the steps that have a loss, in training.
-# - `AttentionRecord`: the attention weights, for inspection.
-# - The records of `step_recording` (the state after every step) and of `fixed_point`.
-#
-# If a record is disabled, the loop state contains () in its place, which costs nothing.
-
-
-class SupervisedRecord(NamedTuple):
-    """The states after the steps that have a loss, and their weights. Entry 0 is not used."""
-
-    states: tf.TensorArray
-    weights: tf.TensorArray
-
-
-def start_supervised_record(state: tf.Tensor, max_steps: int) -> SupervisedRecord:
-    """Return an empty record for states like `state` [B, S, D]."""
-    # TensorFlow cannot stack a TensorArray that was never written, so this function writes entry 0.
-    no_weight = tf.zeros(tf.shape(state)[:2])
-    return SupervisedRecord(
-        _tensor_array(tf.zeros_like(state), max_steps), _tensor_array(no_weight, max_steps)
-    )
-
-
-def add_to_supervised_record(
-    record: SupervisedRecord, step: tf.Tensor, state: tf.Tensor, weights: tf.Tensor
-) -> SupervisedRecord:
-    """Return the record with one more step.
-
-    Args:
-        step: int32 scalar, the number of earlier steps.
-        state: float tensor [B, S, D].
-        weights: float32 tensor [B, S].
-    """
-    return SupervisedRecord(
-        record.states.write(step + 1, state), record.weights.write(step + 1, weights)
-    )
-
-
-def stack_supervised_record(record: SupervisedRecord | tuple[()]) -> SupervisedSteps | None:
-    """Return the steps that have a loss, or None if `record` is ()."""
-    if not record:
-        return None
-    return SupervisedSteps(record.states.stack()[1:], record.weights.stack()[1:])
-
-
-def _tensor_array(first, max_steps):
-    return tf.TensorArray(
-        first.dtype, size=max_steps + 1, element_shape=first.shape, clear_after_read=False
-    ).write(0, first)
-
-
-# The part of a loop state that contains the recorded attention weights. An encoder has one array,
-# with one float32 entry [B, H, S, S] per step and layer. A decoder has a second array for the
-# attention to the memory, with entries [B, H, T, S]. If nothing is recorded, the tuple is empty.
-AttentionRecord = tuple[tf.TensorArray, ...]
-
-
-def start_attention_record(inputs: StepInputs, block: Any, max_steps: int) -> AttentionRecord:
-    """Return an empty record, or () if `inputs.record_attention` is False.
-
-    Args:
-        block: the `TransformerBlock` that each step applies.
-        max_steps: int, the largest possible number of steps.
-    """
-    if not inputs.record_attention:
-        return ()
-    num_arrays = 2 if inputs.memory else 1
-    max_size = max_steps * len(block.layers)
-    return tuple(step_loop.empty_array(max_size) for _ in range(num_arrays))
-
-
-def add_to_attention_record(
-    record: AttentionRecord, step: tf.Tensor, block_output: Any
-) -> AttentionRecord:
-    """Return the record with the weights of one more step.
-
-    Args:
-        step: int32 scalar, the number of earlier steps.
-        block_output: the `BlockOutput` of the step.
-    """
-    weights = (block_output.attention_weights, block_output.memory_attention_weights)
-    return tuple(
-        _write(array, step, layer_weights)
-        for array, layer_weights in zip(record, weights, strict=False)
-    )
-
-
-def stack_attention_record(
-    record: AttentionRecord, block: Any, num_steps: Any
-) -> tuple[tf.Tensor | None, tf.Tensor | None]:
-    """Return (attention [N, B, H, S, S], memory attention [N, B, H, T, S]).
-
-    An element is None if the record does not contain these weights.
-
-    Args:
-        block: as for `start_attention_record`.
-        num_steps: int, or int32 scalar: the number of steps taken. N is this number times the
-            number of layers.
-    """
-    if not record:
-        return None, None
-    size = num_steps * len(block.layers)
-    attention = step_loop.stack_array(record[0], size)
-    memory_attention = step_loop.stack_array(record[1], size) if len(record) > 1 else None
-    return attention, memory_attention
-
-
-def _write(array, step, weights):
-    for layer, weight in enumerate(weights):
-        array = array.write(step * len(weights) + layer, weight)
-    return array

@@ -14,6 +14,7 @@ from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.layer import Layer, check_least
 from ut_keras.layers.basic.signature import PLAIN, Config, StepInputs
 from ut_keras.layers.depth import (
+    attention_recording,
     depth,
     fixed_point,
     recompute,
@@ -21,6 +22,7 @@ from ut_keras.layers.depth import (
     stack,
     step_recording,
     step_sampling,
+    supervised_recording,
     truncation,
 )
 from ut_keras.layers.depth import initial_state as initial_state_lib
@@ -223,7 +225,7 @@ class Recurrence(depth.Depth):
         last = self._loop(first, context, limits, apply_step)
         # If the number of steps is an int, XLA knows the shape of the records.
         num_steps = limits.num_steps if isinstance(limits.num_steps, int) else last.step
-        attention, memory_attention = depth.stack_attention_record(
+        attention, memory_attention = attention_recording.stack(
             last.attention_record, self.block, num_steps
         )
         has_next_segment = inputs.training and self.num_segments > 1
@@ -232,7 +234,7 @@ class Recurrence(depth.Depth):
             attention_weights=attention,
             memory_attention_weights=memory_attention,
             auxiliary_loss_stats=last.auxiliary_loss_stats,
-            steps=depth.stack_supervised_record(last.supervised_record),
+            steps=supervised_recording.stack(last.supervised_record),
             **fixed_point.finish(last.fixed_point_record, num_steps),
             carried=segments.carry(last.state) if has_next_segment else None,
             recorded=step_recording.stack(last.step_record, last.step),
@@ -264,13 +266,13 @@ class Recurrence(depth.Depth):
         supervised_record: tuple = ()
         if training and self.supervised_every:
             num_entries = -(-limits.max_steps // self.supervised_every)
-            supervised_record = depth.start_supervised_record(recurrence_input, num_entries)
+            supervised_record = supervised_recording.start(recurrence_input, num_entries)
         has_fixed_point_loss = bool(training and self.fixed_point_loss_weight)
         first = RecurrenceState(
             step=tf.constant(0),
             state=state,
             carried=self.start(state, limits.max_steps),
-            attention_record=depth.start_attention_record(inputs, self.block, limits.max_steps),
+            attention_record=attention_recording.start(inputs, self.block, limits.max_steps),
             auxiliary_loss_stats=(
                 self.block.start_auxiliary_loss_stats(recurrence_input) if training else ()
             ),
@@ -331,7 +333,7 @@ class Recurrence(depth.Depth):
             new = _where_running(is_running, new, loop)
         new = _with_static_shapes(new, loop)
         new = new._replace(
-            attention_record=depth.add_to_attention_record(
+            attention_record=attention_recording.add(
                 loop.attention_record, loop.step, result.block_output
             ),
             supervised_record=self._record_supervised_step(loop, new.state, limits),
@@ -427,9 +429,7 @@ class Recurrence(depth.Depth):
         weights = tf.broadcast_to(1.0 / tf.cast(count, tf.float32), shape)
         if example_steps is not None:
             weights = tf.where(loop.step // every < count, weights, 0.0)
-        return depth.add_to_supervised_record(
-            loop.supervised_record, loop.step // every, state, weights
-        )
+        return supervised_recording.add(loop.supervised_record, loop.step // every, state, weights)
 
     def start(self, state: tf.Tensor, num_steps: int) -> tuple:
         """Return the initial value of `RecurrenceState.carried`.

@@ -13,6 +13,7 @@ from ut_keras.layers.basic import from_hparams, prepostprocess
 from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs, Widths
 from ut_keras.layers.depth import (
+    attention_recording,
     depth,
     recompute,
     state_layer,
@@ -169,9 +170,9 @@ class LayeredDepth(depth.Depth):
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
         self.check_steps(inputs.num_steps)
         result = self.block.forward(state, inputs, self.recompute_grad and bool(inputs.training))
-        record = depth.start_attention_record(inputs, self.block, 1)
-        record = depth.add_to_attention_record(record, 0, result)
-        attention, memory_attention = depth.stack_attention_record(record, self.block, 1)
+        record = attention_recording.start(inputs, self.block, 1)
+        record = attention_recording.add(record, 0, result)
+        attention, memory_attention = attention_recording.stack(record, self.block, 1)
         return StackOutput(
             result.output,
             attention_weights=attention,
