@@ -7,7 +7,7 @@ import tensorflow as tf
 from tests.models import examples
 from ut_keras import hparams, models, parts
 from ut_keras.layers.basic import plugged_in
-from ut_keras.layers.depth import recurrence
+from ut_keras.layers.depth import input_injection
 from ut_keras.layers.halting import halting
 
 
@@ -126,7 +126,7 @@ def test_part_of_another_kind_is_named(monkeypatch):
     rule = {"haltings": lambda hp, side: OnlyState()}
     with pytest.raises(ValueError, match=r"halting must be a .*Rule\. Received: OnlyState\.$"):
         _model(monkeypatch, rule, "act_type=plain,recurrence_type=act")
-    transition = {"transitions": lambda hp, side: recurrence.InputInjection}
+    transition = {"transitions": lambda hp, side: input_injection.InputInjection}
     with pytest.raises(ValueError, match=r"must be a Keras layer\. Received: "):
         _model(monkeypatch, transition, "ffn_layer=plain")
     with pytest.raises(ValueError, match=r"ffn_layer=plain must .* Received: None\.$"):

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tests import seeds
 from tests.layers import layer_checks
 from ut_keras.layers.basic.signature import StepInputs
-from ut_keras.layers.depth import act, recurrence
+from ut_keras.layers.depth import act, input_injection
 from ut_keras.layers.halting import halting, q_halt
 from ut_keras.layers.position import timing_signal
 
@@ -33,7 +33,7 @@ def _layer(kind, halted_state="transform", injected=False):
         timing_signal.StepTimingSignal(N, step="sinusoid"),
         _rule(kind),
         halted_state,
-        injection=recurrence.InputInjection() if injected else None,
+        injection=input_injection.InputInjection() if injected else None,
     )
     layer.build((None, None, D))
     layer_checks.shake(layer)

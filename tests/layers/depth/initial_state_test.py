@@ -7,7 +7,7 @@ from tests.layers import layer_checks
 from tests.models import examples
 from ut_keras import errors
 from ut_keras.layers.basic.signature import StepInputs
-from ut_keras.layers.depth import act, concat_injection, initial_state, recurrence
+from ut_keras.layers.depth import act, initial_state, input_injection, recurrence
 from ut_keras.layers.halting import halting
 from ut_keras.layers.position import timing_signal
 
@@ -20,7 +20,7 @@ def _recurrence(sigma=None, adaptive=False, dtype="float32", concat=True, **argu
     seeds.set_seed(0)
     block = layer_checks.make_block(D, dtype)
     timing = timing_signal.StepTimingSignal(N, step="sinusoid", dtype=dtype)
-    injection = (concat_injection.ConcatInjection if concat else recurrence.InputInjection)(
+    injection = (input_injection.ConcatInjection if concat else input_injection.InputInjection)(
         dtype=dtype
     )
     if sigma is not None:

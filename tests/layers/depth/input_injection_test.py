@@ -5,7 +5,7 @@ import tensorflow as tf
 from tests.layers import layer_checks
 from tests.models import examples
 from ut_keras import hparam_schema
-from ut_keras.layers.depth import act, recurrence
+from ut_keras.layers.depth import act, input_injection, recurrence
 from ut_keras.layers.halting import halting
 from ut_keras.layers.position import timing_signal
 
@@ -17,7 +17,7 @@ X, H = layer_checks.normal(B, S, D), layer_checks.normal(B, S, D, seed=1)
 def _recurrence(adaptive=False, dtype="float32", steps=N, block=None):
     timing = timing_signal.StepTimingSignal(steps, step="sinusoid", dtype=dtype)
     block = block or layer_checks.make_block(D, dtype)
-    injection = recurrence.InputInjection(dtype=dtype)
+    injection = input_injection.InputInjection(dtype=dtype)
     if adaptive:
         rule = halting.ACTHalting(steps, bias_init=-1.0)
         return act.AdaptiveComputationTime(block, timing, rule, injection=injection, dtype=dtype)

@@ -5,7 +5,7 @@ import tensorflow as tf
 from tests import seeds
 from tests.layers import layer_checks
 from ut_keras.layers.basic.signature import StepInputs
-from ut_keras.layers.depth import act, act_step, recurrence
+from ut_keras.layers.depth import act, act_step, input_injection, recurrence
 from ut_keras.layers.halting import halting, ponder_net
 from ut_keras.layers.position import timing_signal
 
@@ -160,7 +160,7 @@ def _gradient_by_input(layer, x, inputs):
 
 
 def test_injected_input_has_a_gradient():
-    layer = _recurrence(2, injection=recurrence.InputInjection())
+    layer = _recurrence(2, injection=input_injection.InputInjection())
     assert np.any(_gradient_by_input(layer, tf.constant(X), TRAINING))
 
 

@@ -37,7 +37,7 @@ from ut_keras.layers.depth import (
     depth,
     fixed_point,
     recompute,
-    recurrence,
+    recurrence_arguments,
     segments,
     stack,
     state_layer,
@@ -163,7 +163,7 @@ class AdaptiveComputationTime(depth.Depth):
                     f"Received: {name}={value} with {type(halting).__name__}."
                 )
         initial_state_lib.check(initial_state, injection)
-        segments.check_layer(num_segments, timing, steps_sampling, halting)
+        segments.check_arguments(num_segments, timing, steps_sampling, halting)
         self.num_segments = num_segments
         self.block = block
         self.timing = timing
@@ -521,7 +521,8 @@ _HALTING_ARGUMENTS_OF_0_1_0 = {
 
 @parts.recurrences.register("act")
 def _make(hp, side):
-    arguments, halting = recurrence.arguments(hp, side), parts.haltings.get(hp.act_type)(hp, side)
+    arguments = recurrence_arguments.arguments(hp, side)
+    halting = parts.haltings.get(hp.act_type)(hp, side)
     for name in ("recurrence_backprop_steps", "num_rec_steps_sampling"):
         value = getattr(hp, name)
         if value is not None and halting.expected_loss:

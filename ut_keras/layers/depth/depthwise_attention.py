@@ -8,7 +8,7 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.layers.basic import dense, from_hparams
 from ut_keras.layers.basic.signature import Config, Shape
-from ut_keras.layers.depth import recurrence
+from ut_keras.layers.depth import recurrence, recurrence_arguments
 from ut_keras.layers.depth.recurrence import Constants, RecurrenceState, StepOutput
 
 
@@ -88,7 +88,7 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence, dense.WithKernels):
 @parts.recurrences.register("dwa")
 def _make(hp, side):
     return DepthwiseAttentionRecurrence(
-        **recurrence.arguments(hp, side),
+        **recurrence_arguments.arguments(hp, side),
         num_steps=hp.num_rec_steps,
         depth_embedding=hp.depth_embedding,
         per_element=hp.dwa_elements,

@@ -9,7 +9,7 @@ from ut_keras.layers.basic import from_hparams, prepostprocess
 from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.depth import gate as gate_lib
-from ut_keras.layers.depth import recurrence
+from ut_keras.layers.depth import recurrence, recurrence_arguments
 from ut_keras.layers.depth.recurrence import Constants, RecurrenceState, StepOutput
 
 # "s": state before the step. "t": output of the block. "i": input of the first step.
@@ -138,7 +138,7 @@ def _make(hp, side):
     bias = hp.transform_bias_init
     coupled = hp.couple_carry_transform_gates
     return layer_class(
-        **recurrence.arguments(hp, side),
+        **recurrence_arguments.arguments(hp, side),
         num_steps=hp.num_rec_steps,
         transform_gate=gate_lib.make(hp, side, "transform", bias),
         carry_gate=None if coupled else gate_lib.make(hp, side, "carry", -bias),

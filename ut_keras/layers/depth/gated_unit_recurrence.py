@@ -9,7 +9,7 @@ from ut_keras import parts
 from ut_keras.hparam_schema.field import HParamError
 from ut_keras.layers.basic import dense, from_hparams, prepostprocess
 from ut_keras.layers.basic.signature import Shape
-from ut_keras.layers.depth import gate, recurrence, stack, transformer_layer
+from ut_keras.layers.depth import gate, recurrence, recurrence_arguments, stack, transformer_layer
 from ut_keras.layers.depth.recurrence import Constants, RecurrenceState, StepOutput
 from ut_keras.layers.lstm.lstm import LSTMState
 
@@ -242,7 +242,7 @@ def _arguments(hp, side):
     transition = stack.make_transition(hp, side) if with_transition else None
     layer = transformer_layer.make(hp, side, transition)
     return {
-        **recurrence.arguments(hp, side),
+        **recurrence_arguments.arguments(hp, side),
         "num_steps": hp.num_rec_steps,
         "block": stack.TransformerBlock(
             [layer], "unit_layer", name="block", dtype=from_hparams.dtype_policy(hp)

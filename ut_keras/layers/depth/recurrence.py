@@ -8,10 +8,8 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.hparam_schema import HParamError, UniversalTransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
-from ut_keras.layers.basic import from_hparams
-from ut_keras.layers.basic.layer import Layer, check_least
+from ut_keras.layers.basic.layer import check_least
 from ut_keras.layers.basic.signature import PLAIN, Config, StepInputs
 from ut_keras.layers.depth import (
     attention_recording,
@@ -27,9 +25,8 @@ from ut_keras.layers.depth import (
 )
 from ut_keras.layers.depth import initial_state as initial_state_lib
 from ut_keras.layers.depth.depth import StackOutput
+from ut_keras.layers.depth.recurrence_arguments import arguments
 from ut_keras.layers.depth.stack import BlockOutput
-from ut_keras.layers.position import timing_signal
-from ut_keras.layers.transition import sru
 from ut_keras.ops import step_loop
 
 
@@ -84,36 +81,6 @@ class StepOutput(NamedTuple):
     state: tf.Tensor  # [B, S, D]
     carried: tuple  # the new value of `RecurrenceState.carried`
     block_output: BlockOutput
-
-
-@keras.saving.register_keras_serializable(package="ut_keras")
-class InputInjection(Layer):
-    """Adds the input of the recurrence to the state before every step.
-
-        X_t = g (H_{t-1} + E),   g = sqrt(1/2)
-        H_t = Block(X_t + P_t)
-
-    E is the input of the recurrence, usually the embeddings. By default, E is also the state H_0
-    before the first step. A `NormalInitialState` computes another H_0.
-
-    The block is residual, so it adds values to its input. Because g < 1, earlier additions fade. If
-    the size of each addition is bounded, the state is bounded for any number of steps. If H_{t-1}
-    and E are independent and have the same variance, X_t also has this variance. With g = 1, H_t
-    would contain a copy of E from every step.
-
-    Call arguments:
-        state: float tensor [B, S, D], the state H_{t-1}.
-        inputs: float tensor [B, S, D], the input E.
-
-    Returns:
-        float tensor [B, S, D].
-
-    References: Geiping et al. 2025, Scaling up Test-Time Compute with Latent Reasoning. That paper
-        instead combines H_{t-1} and E by a learned linear map. See `ConcatInjection`.
-    """
-
-    def call(self, state: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-        return 0.5**0.5 * (state + inputs)
 
 
 class Recurrence(depth.Depth):
@@ -535,7 +502,7 @@ class BasicRecurrence(Recurrence):
         **kwargs: Any,
     ) -> None:
         super().__init__(block, timing, num_steps, *args, **kwargs)
-        segments.check_layer(num_segments, timing, self.steps_sampling)
+        segments.check_arguments(num_segments, timing, self.steps_sampling)
         self.num_segments = num_segments
 
     def take_step(self, loop: RecurrenceState, constants: Constants) -> StepOutput:
@@ -543,96 +510,6 @@ class BasicRecurrence(Recurrence):
         return StepOutput(result.output, (), result)
 
 
-@parts.injections.register("none")
-def _make_no_injection(hp, side):
-    """Return None, because only the first step reads the input."""
-
-
-@parts.injections.register("add")
-def _make_injection(hp, side):
-    return InputInjection(name="injection", dtype=from_hparams.dtype_policy(hp))
-
-
 @parts.recurrences.register("basic")
 def _make_basic(hp, side):
     return BasicRecurrence(**arguments(hp, side), num_steps=hp.num_rec_steps)
-
-
-def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, Any]:
-    """Return the arguments that all recurrences share, except the number of steps.
-
-    Raises:
-        HParamError: if `num_rec_steps_sampling`, `recurrence_input_injection`,
-            `recurrence_segments` or `recurrence_supervised_every` is not supported for this
-            `recurrence_type` or side.
-    """
-    if hp.recurrence_segments > 1:
-        segments.check(hp, side)
-    timing = _make_timing(hp, side)
-    residual_scale = hp.residual_scale
-    block = stack.make_block(hp, side, hp.num_inrecurrence_layers, "rec_layer", residual_scale)
-    return {
-        "block": block,
-        "timing": timing,
-        "name": "depth",
-        "dtype": from_hparams.dtype_policy(hp),
-        **_start_arguments(hp, side),
-        **_training_arguments(hp, side),
-    }
-
-
-def _make_timing(hp, side):
-    """Return the layer that adds the signals, and the SRU with `add_sru`."""
-    steps = hp.act_max_steps if hp.recurrence_type == "act" else hp.num_rec_steps
-    timing = timing_signal.make(hp, steps)
-    if not hp.add_sru:
-        return timing
-    dtype = from_hparams.dtype_policy(hp)
-    return sru.TimingAndSRU(timing, sru.make(hp, side), name="signals", dtype=dtype)
-
-
-# The functions below omit each argument whose hparam has its default. A user's own recurrence class
-# therefore need not accept the arguments of hparams that the user does not set.
-
-
-def _start_arguments(hp, side):
-    """Return the arguments that set the first state, the input and the number of steps."""
-    kwargs: dict[str, Any] = {}
-    if hp.recurrence_input_injection != "none":
-        # The other recurrences read the input or earlier states in their own way.
-        if hp.recurrence_type not in ("basic", "act"):
-            raise HParamError(
-                "recurrence_input_injection requires recurrence_type='basic' or 'act'. "
-                f"Received: {hp.recurrence_input_injection!r} with {hp.recurrence_type!r}."
-            )
-        kwargs["injection"] = parts.injections.get(hp.recurrence_input_injection)(hp, side)
-    if hp.recurrence_initial_state != "embedding":
-        make_initial_state = parts.initial_states.get(hp.recurrence_initial_state)
-        kwargs["initial_state"] = make_initial_state(hp, side)
-    if hp.num_rec_steps_sampling is not None:
-        sampling = parts.step_samplings.get(hp.num_rec_steps_sampling)(hp, side)
-        if sampling is not None:
-            kwargs["steps_sampling"] = sampling
-    return kwargs
-
-
-def _training_arguments(hp, side):
-    """Return the arguments that determine how the recurrence is trained."""
-    kwargs: dict[str, Any] = {}
-    if hp.recurrence_supervised_every:
-        if hp.recurrence_type != "basic":
-            raise HParamError(
-                "recurrence_supervised_every requires recurrence_type='basic'. "
-                f"Received: recurrence_type={hp.recurrence_type!r}."
-            )
-        # An encoder that a decoder attends to has no loss of its own.
-        kwargs["supervised_every"] = hp.recurrence_supervised_every if side.predicts else 0
-    if hp.recompute_grad:
-        kwargs["recompute_grad"] = True
-    if hp.recurrence_backprop_steps is not None:
-        kwargs["backprop_steps"] = hp.recurrence_backprop_steps
-    if hp.recurrence_segments > 1:
-        kwargs["num_segments"] = hp.recurrence_segments
-    if hp.recurrence_fixed_point_loss_weight:
-        kwargs["fixed_point_loss_weight"] = hp.recurrence_fixed_point_loss_weight
-    return kwargs

@@ -134,7 +134,7 @@ def with_carried(
     )
 
 
-def check_layer(
+def check_arguments(
     num_segments: int, timing: Any, steps_sampling: Any, rule: halting.Rule | None = None
 ) -> None:
     """Check the arguments of a recurrence.
@@ -170,7 +170,7 @@ def check_layer(
         )
 
 
-def check(hp: UniversalTransformerHParams, side: parts.Side) -> None:
+def check_hparams(hp: UniversalTransformerHParams, side: parts.Side) -> None:
     """Check that the other hparams and the kind of model allow several segments.
 
     Raises:
