@@ -2,10 +2,10 @@
 
 At every step, each position gets a halting probability. A position halts at the step at which the
 sum of its halting probabilities exceeds 1 - epsilon. The remainder of a position is 1 minus the sum
-before that step. It replaces the halting probability of the last step. The output combines the
-states of all steps, with the probabilities as weights. The ponder cost is the mean of (number of
-steps + remainder). The loss includes the ponder cost, so the model learns to take only the steps
-that it needs (Graves 2016; Dehghani et al. 2019, section 2.2).
+before that step. At the last step, the remainder replaces the halting probability. The output
+combines the states of all steps, with these probabilities as weights. The ponder cost is the mean
+of (number of steps + remainder). The loss includes the ponder cost, so the model learns to take
+only the steps that it needs (Graves 2016; Dehghani et al. 2019, section 2.2).
 
 The defaults follow T2T. T2T differs from both papers in four ways. The following arguments select
 the behaviour of the papers instead:
@@ -152,32 +152,24 @@ class AdaptiveComputationTime(depth.Depth):
     ) -> None:
         super().__init__(**kwargs)
         check_choice("halted_state", halted_state, HALTED_STATES)
-        if not isinstance(halting, halting_lib.Rule):
-            raise ValueError(f"halting must be a halting.Rule. Received: {type(halting).__name__}.")
+        _check_halting(halting, backprop_steps, steps_sampling)
         truncation.check(backprop_steps, halting.max_steps)
-        settings = {"backprop_steps": backprop_steps, "steps_sampling": steps_sampling}
-        for name, value in settings.items():
-            if value is not None and halting.expected_loss:
-                raise ValueError(
-                    f"{name} requires a halting rule without a loss for every step. "
-                    f"Received: {name}={value} with {type(halting).__name__}."
-                )
         initial_state_lib.check(initial_state, injection)
         segments.check_arguments(num_segments, timing, steps_sampling, halting)
-        self.num_segments = num_segments
         self.block = block
         self.timing = timing
         self.initial_state = initial_state
-        self.fixed_point_loss_weight = fixed_point_loss_weight
         self.halting = halting
-        self.halted_state = halted_state
-        self.act_loss_weight = act_loss_weight
         self.injection = injection
-        self.recompute_grad = recompute_grad
-        self.backprop_steps = backprop_steps
-        self.trains_by_steps = halting.expected_loss
         self.steps_sampling = step_sampling.from_argument(steps_sampling, halting.max_steps)
         step_sampling.check_gradient(self.steps_sampling, backprop_steps)
+        self.halted_state = halted_state
+        self.act_loss_weight = act_loss_weight
+        self.fixed_point_loss_weight = fixed_point_loss_weight
+        self.recompute_grad = recompute_grad
+        self.backprop_steps = backprop_steps
+        self.num_segments = num_segments
+        self.trains_by_steps = halting.expected_loss
 
     def build(self, state_shape: Shape) -> None:
         super().build(state_shape)
@@ -234,30 +226,24 @@ class AdaptiveComputationTime(depth.Depth):
         """Run the loop in which every step computes all positions.
 
         Args:
+            start: `ACTLoopState` before the first step.
+            context: `StepContext`.
             carried: the `Carried` of the previous segment. Optional.
         """
-        inputs, max_steps, apply_step = context.inputs, context.max_steps, self._apply_step
+        inputs, max_steps = context.inputs, context.max_steps
         first = self._with_empty_records(start, context)
+        should_continue = functools.partial(self._loop_condition, context=context)
+        take_step = functools.partial(self._loop_body, context=context, apply_step=self._apply_step)
         if self.backprop_steps is not None and inputs.training:
             truncation.check(self.backprop_steps, max_steps)
             first = truncation.start_of_last_steps(
-                self,
-                first,
-                lambda loop: self._loop_condition(loop, context),
-                lambda loop: self._loop_body(loop, context, self._apply_step),
-                max_steps,
-                self.backprop_steps,
+                self, first, should_continue, take_step, max_steps, self.backprop_steps
             )
             max_steps = self.backprop_steps
         if self.recompute_grad and inputs.training:
             apply_step = functools.partial(recompute.Recomputation(self), self._apply_step)
-        last = step_loop.run(
-            self,
-            lambda loop: self._loop_condition(loop, context),
-            lambda loop: self._loop_body(loop, context, apply_step),
-            first,
-            max_steps,
-        )
+            take_step = functools.partial(self._loop_body, context=context, apply_step=apply_step)
+        last = step_loop.run(self, should_continue, take_step, first, max_steps)
         output = self._output_with_records(last, inputs)
         if inputs.training and self.num_segments > 1:
             output = segments.with_carried(self.halting, output, start, last.loop_state, carried)
@@ -268,6 +254,7 @@ class AdaptiveComputationTime(depth.Depth):
 
         Args:
             start: `ACTLoopState` before the first step.
+            context: `StepContext`.
         """
         inputs, max_steps = context.inputs, context.max_steps
         supervised_record: tuple = ()
@@ -316,12 +303,19 @@ class AdaptiveComputationTime(depth.Depth):
         return self.halting.should_continue(halting, limit, context.epsilon)
 
     def _apply_step(self, loop_state, context):
+        """Apply one step without records, and return its `StepResult`."""
         result = act_step.apply_step(self, loop_state, context)
         block_output = recompute.without_attention_weights(result.block_output, context.inputs)
         return result._replace(block_output=block_output)
 
     def _loop_body(self, loop, context, apply_step):
-        """Apply one step and add it to the records."""
+        """Apply one step, and return the `RecordingLoopState` after it.
+
+        Args:
+            loop: `RecordingLoopState` before the step.
+            context: `StepContext`.
+            apply_step: `_apply_step`, or a function with the same arguments and result.
+        """
         result = apply_step(loop.loop_state, context)
         step, block_output = loop.loop_state.step, result.block_output
         supervised_record = loop.supervised_record
@@ -401,7 +395,7 @@ class AdaptiveComputationTime(depth.Depth):
         if not self.halted_positions_are_constant:
             return act_decoding.extend_lazily(self, state, cache, window, context)
         _, output, stores = act_skipping.loop_over_running_positions(
-            self, state, context, cache[:-1], window, store_index=lambda step: step
+            self, state, context, cache[:-1], window, has_store_per_step=True
         )
         return output, (*stores, cache[-1])
 
@@ -437,14 +431,16 @@ class AdaptiveComputationTime(depth.Depth):
 
     def _can_skip_halted_positions(self, state, inputs):
         """Return whether this forward pass can skip halted positions."""
-        can_skip = self.halted_positions_are_constant and self.halting.halts_independently
+        if not (self.halted_positions_are_constant and self.halting.halts_independently):
+            return False
         # `act_skipping` writes keys and values in place. These writes have no gradient.
-        return can_skip and _can_skip(state, inputs) and not private_api.may_record_gradients()
+        return _allows_skipping(state, inputs) and not private_api.may_record_gradients()
 
     def _can_skip_halted_examples(self, state, inputs):
         """Return whether this forward pass can skip examples that have halted."""
-        can_skip = self.halting.per_example and inputs.memory is None
-        return can_skip and _can_skip(state, inputs)
+        return (
+            self.halting.per_example and inputs.memory is None and _allows_skipping(state, inputs)
+        )
 
     def _record_residual(self, loop, result):
         record, before = loop.fixed_point_record, loop.loop_state
@@ -482,6 +478,25 @@ class AdaptiveComputationTime(depth.Depth):
         return super().from_config(config)
 
 
+def _check_halting(halting, backprop_steps, steps_sampling):
+    """Check that `halting` is a halting rule that allows the other two arguments.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if not isinstance(halting, halting_lib.Rule):
+        raise ValueError(f"halting must be a halting.Rule. Received: {type(halting).__name__}.")
+    if not halting.expected_loss:
+        return
+    settings = {"backprop_steps": backprop_steps, "steps_sampling": steps_sampling}
+    for name, value in settings.items():
+        if value is not None:
+            raise ValueError(
+                f"{name} requires a halting rule without a loss for every step. "
+                f"Received: {name}={value} with {type(halting).__name__}."
+            )
+
+
 def _stack_output(output, halting, attention=None, memory_attention=None, steps=None):
     return StackOutput(
         output,
@@ -494,8 +509,11 @@ def _stack_output(output, halting, attention=None, memory_attention=None, steps=
     )
 
 
-def _can_skip(state, inputs):
-    """Return whether a forward pass can use dynamic shapes and needs no records or gradients."""
+def _allows_skipping(state, inputs):
+    """Return whether a forward pass may skip positions or examples.
+
+    Skipping changes the shapes from step to step. It supports neither training nor records.
+    """
     # XLA, TPUs and LiteRT need static shapes. By default, Keras traces a model with an unknown
     # batch size. Therefore, if the shape is fully static, the caller probably compiles the model
     # for XLA, a TPU or LiteRT.

@@ -6,11 +6,10 @@
   the cache for all deeper steps. Then the loop removes the position from the tensor.
 - Examples. If all positions of an example halt together, the loop removes the complete example.
 
-In both cases, the cost is about that of applying p steps to all positions, where p is the average
-number of steps of a position. The loop itself takes as many steps as the slowest position.
+In both cases, the loop takes as many steps as the slowest position. But the cost is only about the
+cost of p steps for all positions, where p is the average number of steps of a position.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -43,7 +42,7 @@ def forward_running_positions(
     window = cache_lib.Window(columns, columns, size, None, attention_mask, covers_all=True)
     start_mask = context.inputs.padding_mask if act_layer.halting.mask_padding else None
     halting, output, _ = loop_over_running_positions(
-        act_layer, state, context, stores, window, lambda step: 0, start_mask
+        act_layer, state, context, stores, window, has_store_per_step=False, start_mask=start_mask
     )
     return halting, output
 
@@ -54,7 +53,7 @@ def loop_over_running_positions(
     context: act_step.StepContext,
     stores: tuple,
     window: cache_lib.Window,
-    store_index: Callable[[Any], Any],
+    has_store_per_step: bool,
     start_mask: tf.Tensor | None = None,
 ) -> tuple[HaltingState, tf.Tensor, tuple]:
     """Apply steps to the running positions until all positions have halted.
@@ -64,7 +63,8 @@ def loop_over_running_positions(
         state: float tensor [B, Q, D].
         stores: tuple of cache stores, one dict per layer.
         window: `Window` of the Q positions.
-        store_index: function from a step to its index in the stores.
+        has_store_per_step: bool. False: all steps share the stores of step 0. This is possible if
+            no later call reads the stores.
         start_mask: bool [B, Q], True at the positions that take the first step. None: all positions
             take the first step.
 
@@ -74,7 +74,7 @@ def loop_over_running_positions(
     # Every step computes only running positions, so it need not copy states of halted positions.
     shape, context = tf.shape(state), context._replace(copy_halted=False)
     grid = shape[:2]
-    loop = _SkippingLoop(act_layer, context, window, store_index, grid)
+    loop = _SkippingLoop(act_layer, context, window, has_store_per_step, grid)
     if start_mask is None:
         start_mask = tf.ones(grid, tf.bool)
     else:
@@ -90,16 +90,16 @@ def loop_over_running_positions(
         loop.take_step,
         (index, loop_state, results, stores),
         shape_invariants=(
-            _shapes(index, 0),
-            _shapes(loop_state, 1),
-            _shapes(results),
-            _shapes(stores),
+            _shape_invariants(index, 0),
+            _shape_invariants(loop_state, 1),
+            _shape_invariants(results),
+            _shape_invariants(stores),
         ),
         maximum_iterations=context.max_steps,
     )
     # A position that still runs at the end of the loop has its result in `loop_state`.
-    results = _write(results, index, loop_state, grid)
-    return (*_unpacked(results, shape, grid, state.shape), stores)
+    results = _write_results(results, index, loop_state, grid)
+    return (*_split_results(results, shape, grid, state.shape), stores)
 
 
 class _SkippingLoop(NamedTuple):
@@ -108,7 +108,7 @@ class _SkippingLoop(NamedTuple):
     act_layer: Any
     context: act_step.StepContext
     window: cache_lib.Window
-    store_index: Callable[[Any], Any]
+    has_store_per_step: bool  # whether each step has its own entries in the stores
     grid: tf.Tensor  # int32 [2], (B, Q)
 
     def take_step(self, index, loop_state, results, stores):
@@ -127,17 +127,18 @@ class _SkippingLoop(NamedTuple):
         context = _context_of_running(self.context, index, caches)
         new = act_step.apply_step(self.act_layer, loop_state, context).loop_state
         is_running = new.halting.running[0]
-        halted_index, halted = _select(~is_running, index, new)
+        halted_index, halted = _select_positions(~is_running, index, new)
         attended_index, attended = halted_index, halted
-        # In decoding (`covers_all` is False), later tokens attend to every halted position, so the
-        # loop writes all halted positions to the cache.
+        # In decoding (`covers_all` is False), later tokens attend to every halted position.
+        # Therefore the loop writes all halted positions to the cache. Without decoding, only
+        # running positions of the same example attend to a halted position.
         if self.window.covers_all:
             has_running = _has_running_position(is_running, index, halted_index, self.grid)
-            attended_index, attended = _select(has_running, halted_index, halted)
+            attended_index, attended = _select_positions(has_running, halted_index, halted)
         stores = tuple(cache.stores for cache in caches)
         stores = self._write_states(new.step, attended_index, attended.state, stores)
-        results = _write(results, halted_index, halted, self.grid)
-        return (*_select(is_running, index, new), results, stores)
+        results = _write_results(results, halted_index, halted, self.grid)
+        return (*_select_positions(is_running, index, new), results, stores)
 
     def write_idle(self, state, start_mask, stores):
         """Write the positions that take no step, because other positions may attend to them."""
@@ -154,7 +155,8 @@ class _SkippingLoop(NamedTuple):
         """Return the caches of all layers at a step, for the positions at `index`."""
         active = cache_lib.ActiveColumns(index, self.grid)
         layouts = cache_lib.layouts(self.act_layer.block.cache_widths(), self.window, active)
-        return cache_lib.layer_caches(stores, self.store_index(step), layouts)
+        index = step if self.has_store_per_step else 0
+        return cache_lib.layer_caches(stores, index, layouts)
 
 
 def forward_running_examples(
@@ -197,7 +199,7 @@ def forward_running_examples(
         ),
         body,
         (*first, results),
-        shape_invariants=(*_shapes(first, 0), _shapes(results)),
+        shape_invariants=(*_shape_invariants(first, 0), _shape_invariants(results)),
         maximum_iterations=context.max_steps,
     )
     return last._replace(halting=halting, output=output)
@@ -250,7 +252,7 @@ def _context_of_running(context, index, caches):
     )
 
 
-def _select(mask, index, loop_state):
+def _select_positions(mask, index, loop_state):
     """Return (index, `ACTLoopState`) of the positions where `mask` [R] is True."""
     everything = (index, loop_state[1:])
 
@@ -298,7 +300,7 @@ def _empty_results(shape, state):
     )
 
 
-def _unpacked(results, shape, grid, static_shape):
+def _split_results(results, shape, grid, static_shape):
     """Return (`HaltingState` [B, Q], output [B, Q, D]) of all positions."""
     halting, output = results
     output = tf.reshape(output, shape)
@@ -308,7 +310,7 @@ def _unpacked(results, shape, grid, static_shape):
     return HaltingState(*tf.unstack(halting, axis=-1)), output
 
 
-def _write(results, index, loop_state, grid):
+def _write_results(results, index, loop_state, grid):
     """Write the results of the positions at `index` into the results of all positions."""
     flat_index = index[:, 0] * grid[1] + index[:, 1]
     halting, output = results
@@ -319,14 +321,17 @@ def _write(results, index, loop_state, grid):
     )
 
 
-def _shapes(nest, free=None):
-    """Return the static shapes of the tensors in a nest, with axis `free` of unknown size."""
+def _shape_invariants(nest, changing_axis=None):
+    """Return the shapes of the tensors in a nest that stay the same in a loop.
+
+    The size of the axis `changing_axis` changes from step to step, so it is unknown in the result.
+    """
 
     def shape(x):
         sizes = tf.TensorShape(x.shape)
-        if free is None or sizes.rank <= free:
+        if changing_axis is None or sizes.rank <= changing_axis:
             return sizes
-        return tf.TensorShape([*sizes[:free], None, *sizes[free + 1 :]])
+        return tf.TensorShape([*sizes[:changing_axis], None, *sizes[changing_axis + 1 :]])
 
     return tf.nest.map_structure(shape, nest)
 
