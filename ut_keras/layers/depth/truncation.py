@@ -103,42 +103,58 @@ def start_of_last_steps(
     Raises:
         UserError: if a step cannot be repeated. See `stateless`.
     """
+    num_steps, start = without_gradient(
+        lambda: _run_all_steps(layer, loop, should_continue, take_step, max_steps, backprop_steps)
+    )
+    return start_or_constant(num_steps <= backprop_steps, loop, start)
+
+
+def _run_all_steps(layer, loop, should_continue, take_step, max_steps, backprop_steps):
+    """Run a loop, and reset the seeds of the layer to their states before the last k steps.
+
+    The arguments are those of `start_of_last_steps`.
+
+    Returns:
+        (number of steps, state before the last k steps). If the loop takes at most k steps, the
+        state is the state before the first step.
+    """
     seeds = stateless.seeds(layer)
+    seed_values = [tf.convert_to_tensor(seed.value) for seed in seeds]
 
-    def remember(entries, index, loop, values):
-        tensors = [*_leaves(loop), *values]
-        return [entry.write(index, x) for entry, x in zip(entries, tensors, strict=True)]
-
-    def body(step, loop, values, entries):
-        entries = remember(entries, step % backprop_steps, loop, values)
+    def body(step, loop, seed_values, history):
+        history = _write_tensors(history, step % backprop_steps, loop, seed_values)
+        pairs = list(zip(seeds, seed_values, strict=True))
         call = stateless.check_repeatable(
-            layer,
-            lambda: stateless.call(lambda: take_step(loop), list(zip(seeds, values, strict=True))),
+            layer, lambda: stateless.call(lambda: take_step(loop), pairs)
         )
-        return step + 1, call.result, call.values, entries
+        return step + 1, call.result, call.values, history
 
-    def run():
-        values = [tf.convert_to_tensor(seed.value) for seed in seeds]
-        entries = [
-            tf.TensorArray(x.dtype, backprop_steps, element_shape=x.shape, clear_after_read=False)
-            for x in (*_leaves(loop), *values)
-        ]
-        num_steps, last, _, entries = tf.while_loop(
-            lambda step, loop, *_: should_continue(loop),
-            body,
-            (tf.constant(0), loop, values, remember(entries, 0, loop, values)),
-            maximum_iterations=max_steps,
-        )
-        start = tf.maximum(num_steps - backprop_steps, 0) % backprop_steps
-        found = [entry.read(start) for entry in entries]
-        num_loop_tensors = len(_leaves(loop))
-        for seed, value in zip(seeds, found[num_loop_tensors:], strict=True):
-            seed.assign(value)
-        loop_tensors = iter(found[:num_loop_tensors])
-        return num_steps, _map_tensors(lambda _: next(loop_tensors), last)
+    # The states before the last k steps, one TensorArray for each tensor. The state before step n
+    # is entry n % k. The first step writes entry 0 a second time.
+    history = [
+        tf.TensorArray(x.dtype, backprop_steps, element_shape=x.shape, clear_after_read=False)
+        for x in (*_leaves(loop), *seed_values)
+    ]
+    history = _write_tensors(history, 0, loop, seed_values)
+    num_steps, last, _, history = tf.while_loop(
+        lambda step, loop, *_: should_continue(loop),
+        body,
+        (tf.constant(0), loop, seed_values, history),
+        maximum_iterations=max_steps,
+    )
+    entry = tf.maximum(num_steps - backprop_steps, 0) % backprop_steps
+    found = [array.read(entry) for array in history]
+    num_loop_tensors = len(_leaves(loop))
+    for seed, value in zip(seeds, found[num_loop_tensors:], strict=True):
+        seed.assign(value)
+    loop_tensors = iter(found[:num_loop_tensors])
+    return num_steps, _map_tensors(lambda _: next(loop_tensors), last)
 
-    num_steps, last_steps = without_gradient(run)
-    return start_or_constant(num_steps <= backprop_steps, loop, last_steps)
+
+def _write_tensors(arrays, index, loop, seed_values):
+    """Write the tensors of a loop state and the values of the seeds, one into each TensorArray."""
+    tensors = [*_leaves(loop), *seed_values]
+    return [array.write(index, x) for array, x in zip(arrays, tensors, strict=True)]
 
 
 def _leaves(nest):
