@@ -501,3 +501,16 @@ def test_export_rejects_arguments(tmp_path):
         export.export_saved_model(story, story_encoders, str(tmp_path / "1"), max_input_length=5)
     (tmp_path / "full").mkdir()
     assert_rejected(FileExistsError, "full", directory="full")
+
+
+def test_export_in_bfloat16_equals_the_model(tmp_path):
+    model, (encoders, _) = export_models.bfloat16_model(), export_models.features("numbers")
+    export_models.randomize(model, 3)
+    export.export_saved_model(model, encoders, str(tmp_path / "m"), **export_models.SEARCH)
+    texts = ["3 4 5", "7 2"]
+    found = _load(str(tmp_path / "m")).signatures["serving_default"](inputs=tf.constant(texts))
+    ids = export_models.padded(export_models.rows(encoders, texts))
+    expected = model.generate({"inputs": ids}, **export_models.SEARCH)
+    np.testing.assert_allclose(found["scores"], expected.scores, atol=1e-3)
+    outputs = [[encoders["targets"].decode(row) for row in beams] for beams in expected.ids.numpy()]
+    assert [[text.decode() for text in row] for row in found["outputs"].numpy()] == outputs
