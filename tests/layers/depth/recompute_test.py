@@ -261,3 +261,25 @@ def test_recomputation_adds_the_losses_of_layers():
         found.append(run(layer_checks.normal(B, S, D)))
     for got, expected in zip(found[1], found[0], strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_recomputation_in_a_condition_may_return_an_argument():
+    layer = keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")
+    layer.build((None, 1))
+
+    @tf.function(autograph=False)
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            recomputed = recompute.Recomputation(layer)
+
+            def add():
+                product, same = recomputed(lambda x: (layer(x) ** 2, x), x)
+                return product + same
+
+            y = tf.cond(tf.reduce_sum(x) > 0.0, add, lambda: x)
+        return y, tape.gradient(y, x)
+
+    for x, y, dx in [(3.0, 12.0, 7.0), (-3.0, -3.0, 1.0)]:
+        found = gradient(tf.constant([[x]]))
+        assert [value.numpy().item() for value in found] == [y, dx]
