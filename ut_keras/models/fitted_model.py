@@ -22,6 +22,7 @@ from ut_keras.models import (
     end_of_data,
     fit_callbacks,
     generators,
+    strategy_checks,
     traced_update,
 )
 from ut_keras.models import losses as model_losses
@@ -29,7 +30,6 @@ from ut_keras.ops import int32, private_api
 from ut_keras.ops.loss_term import LossTerm
 from ut_keras.optimizers import batch_update, learning_rate
 from ut_keras.optimizers import update as update_lib
-from ut_keras.optimizers.optimizer import weight_optimizers
 
 _LOG = logging.getLogger("ut_keras")
 
@@ -58,7 +58,7 @@ class FittedModel(compiled_model.CompiledModel):
 
     @functools.wraps(keras.Model.fit)
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        self._check_strategy("fit")
+        strategy_checks.check_method(self, "fit")
         self._compile_if_needed()
         given = _FIT.bind(self, *args, **kwargs).arguments
         generators.check_epochs(given)
@@ -100,7 +100,7 @@ class FittedModel(compiled_model.CompiledModel):
 
     @functools.wraps(keras.Model.evaluate)
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_strategy("evaluate")
+        strategy_checks.check_method(self, "evaluate")
         self._compile_if_needed()
         given = _EVALUATE.bind(self, *args, **kwargs).arguments
         self._check_arrays(*array_checks.first_batch(*map(given.get, _DATA)))
@@ -133,7 +133,7 @@ class FittedModel(compiled_model.CompiledModel):
 
     @functools.wraps(keras.Model.test_on_batch)
     def test_on_batch(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_strategy("test_on_batch")
+        strategy_checks.check_method(self, "test_on_batch")
         self._compile_if_needed()
         given = _TEST_ON_BATCH.bind(self, *args, **kwargs).arguments
         self._check_weights("sample_weight", given.get("sample_weight"))
@@ -148,7 +148,7 @@ class FittedModel(compiled_model.CompiledModel):
         class_weight: Mapping[int, float] | None = None,
         return_dict: bool = False,
     ) -> Any:
-        self._check_strategy("train_on_batch")
+        strategy_checks.check_method(self, "train_on_batch")
         self._compile_if_needed()
         if class_weight is not None:
             if sample_weight is not None:
@@ -212,7 +212,7 @@ class FittedModel(compiled_model.CompiledModel):
 
         If the first update built the optimizer, TensorFlow would trace the update twice.
         """
-        self._check_replicas()
+        strategy_checks.check_options(self)
         # The models of this library build all layers in `__init__`. A user's model may have layers
         # that are not built yet.
         is_built = all(layer.built for layer in private_api.flatten_layers(self))
@@ -269,23 +269,6 @@ class FittedModel(compiled_model.CompiledModel):
         self.make_train_function(force=True)
         return self.train_function
 
-    def _check_strategy(self, method):
-        """Raise ValueError for strategies whose results Keras 3 cannot combine."""
-        strategy = self.distribute_strategy
-        replicas = strategy.num_replicas_in_sync
-        if replicas > 1 and isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-            raise ValueError(
-                f"{method} must not be called under MultiWorkerMirroredStrategy: Keras 3 does not "
-                f"support it (keras issue 20585). Received: {replicas} replicas. To train on "
-                "several workers, use ut-trainer (docs/clusters.md)."
-            )
-        if replicas > 1 and isinstance(strategy, tf.distribute.experimental.CentralStorageStrategy):
-            raise ValueError(
-                f"{method} must not be called under CentralStorageStrategy: Keras 3 computes a "
-                f"wrong loss and wrong metrics there. Received: {replicas} replicas. "
-                "Use tf.distribute.MirroredStrategy."
-            )
-
     def _weights_of_classes(self, class_weight):
         """Return the weight of each id, float32 [V]."""
         table = weights_lib.of_each_id(class_weight, self.specs["targets"].vocab_size)
@@ -304,26 +287,6 @@ class FittedModel(compiled_model.CompiledModel):
         features = x if isinstance(x, Mapping) else {}
         array_checks.check(self.specs, features, targets, "targets" in self.input_features)
         self._check_weights("sample_weight", weights)
-
-    def _check_replicas(self):
-        """Raise ValueError for options that Keras does not support on several replicas.
-
-        Keras implements these options with branches and loops that fail on several replicas.
-        """
-        replicas = self.distribute_strategy.num_replicas_in_sync
-        optimizers = weight_optimizers(self.optimizer)
-        for owner, name, least in (
-            (self, "steps_per_execution", 2),
-            *((optimizer, "gradient_accumulation_steps", 1) for optimizer in optimizers),
-            *((optimizer, "ema_overwrite_frequency", 1) for optimizer in optimizers),
-        ):
-            value = getattr(owner, name, None) or 0
-            if replicas > 1 and value >= least:
-                raise ValueError(
-                    f"{name} must not be set for training on several replicas: Keras does not "
-                    f"support it there. Received: {value}, and {replicas} replicas. To accumulate "
-                    "gradients, use optimizers.MultistepAdam."
-                )
 
     def train_step(self, data: Any) -> dict[str, Any]:
         """Run one update after its data have arrived. Keras calls this method.
