@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from ut_keras.data import features
 from ut_keras.decoding.beam_search import EOS
@@ -15,19 +16,31 @@ from ut_keras.layers.basic import embedding
 _LOG = logging.getLogger("ut_keras")
 
 
-def first_batch(x: Any, y: Any, weights: Any = None) -> tuple[Any, Any, Any]:
+def first_batch(x: Any, y: Any = None, weights: Any = None) -> tuple[Any, Any, Any]:
     """Return the data of `fit` to check: the arguments, or the first batch of a `PyDataset`.
 
-    Other datasets may give each batch only once, so their batches are not read.
+    Other datasets may give each batch only once, so this function does not read their batches.
+    See `first_batches`.
 
     Args:
         x: the features or a dataset.
         y: the targets, or None.
         weights: the sample weights, or None.
+
+    Returns:
+        (x, y, weights). Tensors are converted to arrays, also those in a dict x.
     """
-    if not isinstance(x, keras.utils.PyDataset) or not x.num_batches:
-        return x, y, weights
-    return keras.utils.unpack_x_y_sample_weight(x[0])
+    if isinstance(x, keras.utils.PyDataset) and x.num_batches:
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(x[0])
+    if isinstance(x, Mapping):
+        x = {name: _as_array(value) for name, value in x.items()}
+    return x, _as_array(y), _as_array(weights)
+
+
+def _as_array(value):
+    """Convert a tensor to an array. Return other values unchanged, also the tensors of a graph."""
+    is_eager = isinstance(value, tf.Tensor) and not tf.is_symbolic_tensor(value)
+    return value.numpy() if is_eager else value
 
 
 def check_no_texts(name: str, data: Any) -> None:

@@ -20,6 +20,7 @@ from ut_keras.models import (
     auto_xla,
     compiled_model,
     end_of_data,
+    first_batches,
     fit_callbacks,
     generators,
     strategy_checks,
@@ -62,10 +63,9 @@ class FittedModel(compiled_model.CompiledModel):
         self._compile_if_needed()
         given = _FIT.bind(self, *args, **kwargs).arguments
         generators.check_epochs(given)
-        x, y, weights = array_checks.first_batch(*map(given.get, _DATA))
-        self._check_arrays(x, y, weights)
-        if self.has_default_loss and "targets" in self.input_features:
-            array_checks.check_ends(self.specs, x)
+        self._check_first_batch(*array_checks.first_batch(*map(given.get, _DATA)))
+        if self.distribute_strategy.num_replicas_in_sync == 1 and "x" in given:
+            given["x"] = first_batches.observed(given["x"], self._check_first_batch)
         fit_callbacks.check_learning_rate(self, given.get("callbacks"))
         private_api.forget_restored_epoch(self)
         class_weight = given.pop("class_weight", None)
@@ -110,7 +110,7 @@ class FittedModel(compiled_model.CompiledModel):
     @functools.wraps(keras.Model.predict)
     def predict(self, *args: Any, **kwargs: Any) -> Any:
         given = _PREDICT.bind(self, *args, **kwargs).arguments
-        x, _, _ = array_checks.first_batch(given.get("x"), None)  # Keras ignores the targets
+        x, _, _ = array_checks.first_batch(given.get("x"))  # Keras ignores the targets
         self._check_arrays(x)
         with end_of_data.expected(given.get("steps")):
             return super().predict(*args, **kwargs)
@@ -279,6 +279,11 @@ class FittedModel(compiled_model.CompiledModel):
         """Raise `ValueError` for weights that the default loss does not allow."""
         if weights is not None and self.has_default_loss:
             weights_lib.check(name, np.asarray(_single(name, weights)))
+
+    def _check_first_batch(self, x, y=None, weights=None):
+        self._check_arrays(x, y, weights)
+        if self.has_default_loss and "targets" in self.input_features:
+            array_checks.check_ends(self.specs, x)
 
     def _check_arrays(self, x, y=None, weights=None):
         array_checks.check_no_texts("x", x)

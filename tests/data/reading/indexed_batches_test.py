@@ -1,13 +1,10 @@
 import collections
-import gc
-import weakref
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tests.data.reading.small_files import SYMBOLS, arrays, example, settings, write
-from ut_keras.data.reading import example_order, indexed_batches, input_pipeline, record_index
+from ut_keras.data.reading import example_order, input_pipeline, record_index
 from ut_keras.data.reading.indexed_batches import WorkerSlices
 from ut_keras.errors import DataError
 
@@ -130,38 +127,3 @@ def test_fingerprint_identifies_order(tmp_path):
     files = write(tmp_path, [example(n) for n in range(1, 33)])
     assert _passes(files).fingerprint == _passes(files).fingerprint > 0
     assert _passes(files).fingerprint != _passes(files, num_replicas=2).fingerprint
-
-
-class _Adder:
-    def __init__(self, number):
-        self._number = np.int64(number)
-
-    def add(self, number):
-        return self._number + number
-
-    def dataset(self):
-        # AutoGraph fails in Python 3.13 and then keeps a reference to the `_Adder`.
-        @tf.autograph.experimental.do_not_convert
-        def add(number):
-            return tf.numpy_function(indexed_batches.weak_call(self.add), [number], tf.int64)
-
-        return tf.data.Dataset.range(3).map(add)
-
-
-def test_weak_call_object_lives_as_long_as_dataset():
-    dataset = _Adder(5).dataset()
-    gc.collect()
-    assert list(dataset.as_numpy_iterator()) == [5, 6, 7]
-    batches = iter(dataset.batch(2).prefetch(1))
-    del dataset
-    gc.collect()
-    assert [batch.numpy().tolist() for batch in batches] == [[5, 6], [7]]
-
-
-def test_weak_call_object_is_freed_after_dataset():
-    adder = _Adder(5)
-    assert list(adder.dataset().as_numpy_iterator()) == [5, 6, 7]
-    reference = weakref.ref(adder)
-    del adder
-    gc.collect()
-    assert reference() is None

@@ -18,7 +18,6 @@ import dataclasses
 import functools
 import itertools
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -26,6 +25,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras.errors import DataError
+from ut_keras.ops.weak_call import weak_call
 
 if TYPE_CHECKING:
     from ut_keras.data.reading.batching import MergedBuckets
@@ -35,20 +35,6 @@ if TYPE_CHECKING:
 # Number of batches of an endless dataset. The product of this number and the number of replicas of
 # a worker must fit into 64 bits.
 _ENDLESS = 2**48
-
-
-def weak_call(method: Any) -> Callable[..., Any]:
-    """Return a function that calls a bound method through a weak reference.
-
-    This function is for `tf.numpy_function`. TensorFlow keeps the Python function of an operation
-    as long as the outermost graph exists, often until the process ends. Every object to which the
-    function refers would exist as long as the graph. With the weak reference, the code that makes
-    the operation must keep the bound object alive. A `tf.data.Dataset` keeps the objects to which
-    its functions refer.
-    """
-    reference: Any = weakref.WeakMethod(method)
-
-    return lambda *arguments: reference()(*arguments)
 
 
 class WorkerSlices(NamedTuple):

@@ -1,0 +1,103 @@
+"""`fit` checks the first batch of a generator or dataset, and still reads each batch once."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ut_keras import hparams, models
+from ut_keras.models import first_batches
+
+SIZE = "hidden_size=4,num_heads=1,filter_size=4,num_rec_steps=1"
+
+
+class _Record:
+    """Records the batches that `check` gets."""
+
+    def __init__(self):
+        self.batches = []
+
+    def check(self, x, y, weights):
+        self.batches.append((x, y, weights))
+
+
+class _Reject:
+    def check(self, x, y, weights):
+        raise ValueError("wrong batch")
+
+
+def test_generator_gives_all_batches_and_stays_open():
+    record, given = _Record(), [({"inputs": np.array([i])}, np.array([i])) for i in range(5)]
+    generator = (batch for batch in given)
+    observed = first_batches.observed(generator, record.check)
+    assert record.batches == [(*given[0], None)]
+    assert [next(observed), next(observed)] == given[:2]
+    observed.close()
+    assert list(generator) == given[2:]
+    assert len(record.batches) == 1
+    assert list(first_batches.observed((_ for _ in ()), record.check)) == []
+
+
+def test_dataset_gives_all_batches():
+    """The source is read once per epoch. The shapes and the number of batches stay the same."""
+    record, reads = _Record(), []
+
+    def source():
+        for number in range(3):
+            reads.append(number)
+            yield {"inputs": [number, 0]}, [number], tf.ragged.constant([[1], []])
+
+    signature = (
+        {"inputs": tf.TensorSpec([2], tf.int32)},
+        tf.TensorSpec([None], tf.int32),
+        tf.RaggedTensorSpec([2, None], tf.int32),
+    )
+    dataset = tf.data.Dataset.from_generator(source, output_signature=signature)
+    dataset = dataset.apply(tf.data.experimental.assert_cardinality(3))
+    observed = first_batches.observed(dataset, record.check)
+    assert observed.element_spec == dataset.element_spec and observed.cardinality() == 3
+    for _ in range(2):
+        reads.clear()
+        found = [(x["inputs"].numpy().tolist(), y.numpy().tolist()) for x, y, _ in observed]
+        assert found == [([number, 0], [number]) for number in range(3)] and reads == [0, 1, 2]
+    [(x, y, weights)] = record.batches
+    assert x["inputs"].tolist() == [0, 0] and y.tolist() == [0] and weights is None
+    endless = first_batches.observed(tf.data.Dataset.range(2).repeat(), record.check)
+    assert endless.cardinality() == tf.data.INFINITE_CARDINALITY
+
+
+def test_error_of_the_check_ends_the_reading():
+    reject = _Reject()
+    dataset = tf.data.Dataset.from_tensors((np.array([1]), np.array([1])))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="wrong batch"):
+        list(first_batches.observed(dataset, reject.check))
+    with pytest.raises(ValueError, match="wrong batch"):
+        first_batches.observed((batch for batch in dataset), reject.check)
+    arrays = np.array([1])
+    assert first_batches.observed(arrays, reject.check) is arrays
+
+
+def _batches():
+    """Yield batches that are padded on the left. The targets are shifted, and have no EOS."""
+    features = {"inputs": np.array([[0, 3, 4], [5, 6, 7]]), "targets": np.full((2, 3), 5)}
+    for number in (6, 7, 8):
+        yield features, np.full((2, 3), number)
+
+
+@pytest.mark.parametrize("kind", ["generator", "dataset"])
+def test_fit_logs_what_it_finds_in_the_first_batch(kind, caplog):
+    names = dict.fromkeys(["inputs", "targets"], 9)
+    model = models.get(
+        "universal_transformer", hparams.get("universal_transformer_tiny", SIZE), vocab_sizes=names
+    )
+    model.compile("sgd", run_eagerly=True)
+    first = next(_batches())
+    signature = tf.nest.map_structure(lambda ids: tf.TensorSpec(ids.shape, tf.int64), first)
+    data = {
+        "generator": _batches(),
+        "dataset": tf.data.Dataset.from_generator(_batches, output_signature=signature),
+    }[kind]
+    epochs = 1 if kind == "generator" else 2
+    model.fit(data, epochs=epochs, shuffle=False, verbose=0)
+    assert int(model.optimizer.iterations) == 3 * epochs
+    for words in ("padding='post'", "do not shift", "EOS, the id 1"):
+        assert sum(words in message for message in caplog.messages) == 1
