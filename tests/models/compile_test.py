@@ -142,14 +142,13 @@ def test_compile_logs_a_loss_that_reads_logits_as_probabilities(caplog):
     "loss", ["mse", keras.losses.mean_absolute_error, [keras.losses.MeanSquaredError()]]
 )
 def test_compile_rejects_a_loss_for_numbers(loss):
-    for name in ("classifier", "transformer"):
-        with pytest.raises(ValueError, match="loss must be a cross-entropy.*Received: '[mM]"):
-            examples.make(name, QUIET).compile("sgd", loss)
+    with pytest.raises(ValueError, match="loss must be a cross-entropy.*Received: '[mM]"):
+        examples.make("transformer", QUIET).compile("sgd", loss)
 
 
-def test_compile_leaves_an_unknown_loss_to_keras():
+def test_compile_raises_the_error_of_keras_for_an_unknown_loss():
     with pytest.raises(ValueError, match="Could not interpret loss identifier: nosuchloss"):
-        examples.make("classifier", QUIET).compile("sgd", "nosuchloss")
+        examples.make("transformer", QUIET).compile("sgd", "nosuchloss")
 
 
 def test_compile_logs_a_loss_and_metrics_that_count_padding(caplog):
@@ -160,6 +159,8 @@ def test_compile_logs_a_loss_and_metrics_that_count_padding(caplog):
         ({"metrics": ["accuracy"]}, "accuracy"),
         ({"metrics": {"targets": "sparse_categorical_accuracy"}}, "sparse_categorical_accuracy"),
         ({"metrics": [keras.metrics.SparseCategoricalAccuracy()]}, "SparseCategoricalAccuracy"),
+        ({"metrics": [keras.metrics.sparse_categorical_accuracy]}, "sparse_categorical_accuracy"),
+        ({"weighted_metrics": ["accuracy"]}, "accuracy"),
     ):
         model.compile("sgd", **arguments)
         [line] = caplog.messages
@@ -170,3 +171,37 @@ def test_compile_logs_a_loss_and_metrics_that_count_padding(caplog):
     metrics = keras_metrics.default_metrics(class_labels=False)
     model.compile("sgd", metrics=[*metrics, keras.metrics.Mean(), lambda y, logits: logits])
     assert not caplog.messages
+
+
+ONE_HOT_METRICS = ("mse", keras.metrics.CategoricalAccuracy(), keras.metrics.F1Score())
+
+
+@pytest.mark.parametrize("metric", [*ONE_HOT_METRICS, keras.metrics.categorical_accuracy])
+def test_compile_logs_metrics_of_one_hot_targets(metric, caplog):
+    """For targets [B, 1], these metrics broadcast the ids, and the results are wrong."""
+    model = examples.make("classifier", QUIET)
+    for arguments in ({"metrics": [metric]}, {"weighted_metrics": [metric]}):
+        model.compile("sgd", **arguments)
+        [line] = caplog.messages
+        assert "metrics must read ids" in line and "which reads one-hot targets" in line
+        caplog.clear()
+    model.compile("sgd", keras.losses.CategoricalCrossentropy(from_logits=True), metrics=[metric])
+    model.compile("sgd", metrics=["accuracy", keras.metrics.SparseCategoricalAccuracy()])
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize("loss", ["mse", keras.losses.Huber(), keras.losses.cosine_similarity])
+def test_loss_of_one_hot_targets_rejects_ids(loss):
+    """Keras would broadcast the class of an example to all logits."""
+    model = examples.make("classifier", QUIET)
+    features = examples.features("classifier")
+    classes = features["targets"]
+    one_hot = keras.utils.to_categorical(classes, examples.C)
+    model.compile("sgd", loss, metrics=[], run_eagerly=True)
+    for method in (model.train_on_batch, model.test_on_batch):
+        with pytest.raises(ValueError, match=r"loss must read ids.*targets of shape \(3, 1\)"):
+            method(features, classes)
+        assert np.isfinite(method(features, one_hot))
+    sparse = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("sgd", sparse, metrics=[], run_eagerly=True)
+    assert np.isfinite(model.test_on_batch(features, classes))

@@ -1,6 +1,5 @@
 """The method `compile` of models, which takes its defaults from the hparams."""
 
-import contextlib
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -75,8 +74,8 @@ class CompiledModel(private_api.ReplicaModel):
 
         Raises:
             ValueError: if `loss_weights` has several numbers, or `jit_compile` is neither a bool
-                nor "auto". Also if `loss` is a loss of Keras for numbers, such as "mse". It would
-                compare the ids of the targets with the logits.
+                nor "auto". Also if the targets are sequences and `loss` is a loss of Keras for
+                numbers, such as "mse". It would compare the ids of the targets with the logits.
         """
         is_auto = _is_auto(jit_compile)
         if optimizer is None:
@@ -84,11 +83,14 @@ class CompiledModel(private_api.ReplicaModel):
         if loss is None:
             loss = losses.PaddedCrossEntropy(self.hparams.label_smoothing, self.class_labels)
         elif not any(map(self.overrides, ("call", "logits"))):
-            if not any(map(self.overrides, ("train_step", "compute_loss"))):
-                _check_loss(loss, self.class_labels)
+            has_own_loss = any(map(self.overrides, ("train_step", "compute_loss")))
+            if not (self.class_labels or has_own_loss):
+                _check_loss(loss)
             _log_losses_of_probabilities(loss, self.class_labels)
         if not self.class_labels:
-            _log_counted_padding(loss, metrics)
+            _log_counted_padding(loss, metrics, weighted_metrics)
+        elif reads_ids(loss):
+            _log_metrics_of_one_hot_targets(metrics, weighted_metrics)
         if metrics is None:
             metrics = keras_metrics.default_metrics(self.class_labels)
             if weighted_metrics is None:
@@ -157,12 +159,27 @@ def _single_weight(loss_weights):
     return float(weights[0])
 
 
-def _keras_loss_name(loss):
-    """Return the name of a loss of Keras, or "" for another loss."""
-    if isinstance(loss, str):
-        return loss
-    is_keras = getattr(loss, "__module__", "").startswith("keras.")
-    return getattr(loss, "__name__", type(loss).__name__) if is_keras else ""
+def _keras_name(one):
+    """Return the name of a loss or metric of Keras, or "" for another loss or metric."""
+    if isinstance(one, str):
+        return one
+    is_keras = getattr(one, "__module__", "").startswith("keras.")
+    return getattr(one, "__name__", type(one).__name__) if is_keras else ""
+
+
+def _short_name(one):
+    """Return the name of a loss or metric of Keras in lower case, without "_"."""
+    return _keras_name(one).replace("_", "").lower()
+
+
+def reads_ids(loss: Any) -> bool:
+    """Return whether a loss reads ids as targets, and not one-hot targets, as most losses of Keras.
+
+    Args:
+        loss: the argument of `compile`. Losses that are not from Keras read ids.
+    """
+    names = filter(None, map(_short_name, keras.tree.flatten(loss)))
+    return all(name.startswith(_LOSSES_OF_IDS) for name in names)
 
 
 def _example_of_loss(class_labels):
@@ -171,24 +188,24 @@ def _example_of_loss(class_labels):
     return f"keras.losses.SparseCategoricalCrossentropy(from_logits=True{ignored})"
 
 
-def _check_loss(loss, class_labels):
-    """Raise `ValueError` if a loss of Keras is not for classes.
+def _check_loss(loss):
+    """Raise `ValueError` if a loss of Keras is not for sequences of ids.
 
-    Such a loss, for example "mse", subtracts the ids of the targets from the logits. If the batch
-    size is the number of classes, the shapes fit and Keras raises no error.
+    Such a loss, for example "mse", subtracts the ids of the targets from the logits. If the shapes
+    fit, Keras raises no error.
     """
     for one in keras.tree.flatten(loss):
-        name = _keras_loss_name(one)
-        with contextlib.suppress(ValueError):  # Keras raises its own error for an unknown name
-            is_known = bool(name) and keras.losses.get(one) is not None
-            if is_known and not name.replace("_", "").lower().endswith(("crossentropy", "ctc")):
-                break
+        if not _keras_name(one):
+            continue
+        keras.losses.get(one)  # an unknown name is an error of Keras
+        if not _short_name(one).endswith(("crossentropy", "ctc")):
+            break
     else:
         return
     raise ValueError(
-        f"loss must be a cross-entropy, such as {_example_of_loss(class_labels)}, because the "
-        "targets are ids and the outputs are logits. None selects T2T's loss. "
-        f"Received: {name!r}."
+        f"loss must be a cross-entropy, such as {_example_of_loss(class_labels=False)}, because "
+        "the targets are ids and the outputs are logits. None selects T2T's loss. "
+        f"Received: {_keras_name(one)!r}."
     )
 
 
@@ -213,6 +230,30 @@ def _log_losses_of_probabilities(loss, class_labels):
             )
 
 
+# Beginnings of the names of Keras' losses that read ids, in lower case without "_".
+_LOSSES_OF_IDS = ("sparse", "ctc", "circle")
+
+# Metrics of Keras that read one-hot targets. Ids [B, 1] would be broadcast to [B, C].
+_METRICS_OF_ONE_HOT_TARGETS = (
+    "binaryaccuracy",
+    "categoricalaccuracy",
+    "categoricalcrossentropy",
+    "categoricalhinge",
+    "cosinesimilarity",
+    "f1score",
+    "fbetascore",
+    "hinge",
+    "kldivergence",
+    "mae",
+    "meanabsoluteerror",
+    "meansquarederror",
+    "mse",
+    "poisson",
+    "rootmeansquarederror",
+    "squaredhinge",
+    "topkcategoricalaccuracy",
+)
+
 # Metrics of Keras for ids, in lower case without "_". They count padding as targets.
 _METRICS_OF_IDS = (
     "acc",
@@ -225,7 +266,18 @@ _METRICS_OF_IDS = (
 )
 
 
-def _log_counted_padding(loss, metrics):
+def _log_metrics_of_one_hot_targets(*metrics):
+    """Log the metrics of Keras that read one-hot targets."""
+    for one in keras.tree.flatten(metrics):
+        if _short_name(one) in _METRICS_OF_ONE_HOT_TARGETS:
+            _LOG.warning(
+                "metrics must read ids, such as keras.metrics.SparseCategoricalAccuracy(). "
+                "Received: %s, which reads one-hot targets.",
+                _keras_name(one),
+            )
+
+
+def _log_counted_padding(loss, *metrics):
     """Log a loss and the metrics of Keras that count padding as targets."""
     for one in keras.tree.flatten(loss):
         is_keras = isinstance(one, keras.losses.SparseCategoricalCrossentropy)
@@ -239,14 +291,10 @@ def _log_counted_padding(loss, metrics):
                 type(one).__name__,
             )
     for one in keras.tree.flatten(metrics):
-        if isinstance(one, keras.metrics.Metric):
-            is_keras, name = type(one).__module__.startswith("keras."), type(one).__name__
-        else:
-            is_keras, name = isinstance(one, str), one
-        if is_keras and name.replace("_", "").lower() in _METRICS_OF_IDS:
+        if _short_name(one) in _METRICS_OF_IDS:
             _LOG.warning(
                 "metrics should ignore padding. Received: %s of Keras, which counts padding as "
                 "targets. Use metrics=keras_metrics.default_metrics(class_labels=False), with "
                 "keras_metrics from ut_keras.metrics.",
-                name,
+                _keras_name(one),
             )
