@@ -66,6 +66,15 @@ def test_export_rejects_arguments(call, message):
         call(examples.shared("adaptive"))
 
 
+def test_dtype_policy_of_a_model_cannot_be_changed():
+    """The layers would keep their own policies, and so would a clone of the model."""
+    model = examples.make("classifier")
+    with pytest.raises(ValueError, match=r"dtype_policy cannot be .*Received: 'mixed_bfloat16'\."):
+        model.dtype_policy = "mixed_bfloat16"
+    model.dtype_policy = model.dtype_policy
+    assert model.compute_dtype == model.encoder.compute_dtype == "float32"
+
+
 @pytest.fixture
 def _policy():
     before = keras.config.dtype_policy()

@@ -107,6 +107,22 @@ class KerasModel(fitted_model.FittedModel):
             weight_files.check(filepath, shapes, self.save_weights)
         super().load_weights(filepath, skip_mismatch=skip_mismatch, **kwargs)
 
+    @property
+    def dtype_policy(self) -> keras.DTypePolicy:
+        """The dtype policy of the model and of its layers. It cannot be changed."""
+        return super().dtype_policy
+
+    @dtype_policy.setter
+    def dtype_policy(self, value: Any) -> None:
+        """Raise ValueError for another policy, because Keras would not pass it to the layers."""
+        if keras.dtype_policies.get(value) != self.dtype_policy:
+            raise ValueError(
+                "dtype_policy cannot be changed, because the layers keep their own policies. Make "
+                "a model with the hparam activation_dtype=bfloat16, or after "
+                "keras.config.set_dtype_policy. Then call its set_weights with "
+                f"model.get_weights(). Received: {value!r}."
+            )
+
     def quantize(self, mode: Any = None, **kwargs: Any) -> None:
         """Raise NotImplementedError, because Keras would skip every layer of this library.
 
