@@ -204,7 +204,7 @@ def test_resume_rejects_another_vocabulary(data_dir, finished_run, capsys, tmp_p
     [
         ({"--problem": "algorithmic_reverse_binary4"}, "algorithmic_reverse_binary40"),
         ({"--model": "transfomer"}, "The nearest names: transformer"),
-        ({"--model": "transformer_tiny"}, "set. Pass it as --hparams_set=transformer_tiny."),
+        ({"--model": "transformer_tiny"}, "pass --hparams_set=transformer_tiny, in"),
         ({"--hparams_set": "transformer_tin"}, "transformer_tiny"),
         ({"--hparams": "hiden_size=8"}, "hidden_size"),
         ({"--hparams": "hidden_size=eight"}, "hidden_size"),
@@ -377,3 +377,16 @@ def test_ctrl_c_saves_and_the_command_resumes(data_dir, tmp_path):
     assert (tmp_path / f"model.ckpt-{step}.index").exists()
     argv = [word.replace("--train_steps=100000", f"--train_steps={step}") for word in argv]
     assert trainer.main(argv) == 0
+
+
+def test_encoder_rejects_targets_of_other_length_before_training(tmp_path, capsys):
+    """The graph of the update also checks the lengths, but only after its compilation."""
+    lines = (f"{i} {i + 1}\t{'x ' * (i % 7)}y\n" for i in range(60))
+    (tmp_path / "train.tsv").write_text("".join(lines), encoding="utf-8")
+    argv = ["--problem=text2text_tsv", "--model=transformer_encoder", "--generate_data"]
+    argv += [f"--tmp_dir={tmp_path}", f"--data_dir={tmp_path}/data", f"--output_dir={tmp_path}/run"]
+    argv += ["--hparams_set=transformer_tiny", "--train_steps=10", "--schedule=train"]
+    assert trainer.main(argv) == 2
+    printed = capsys.readouterr()
+    assert "--model=transformer_encoder does not fit the data" in printed.err
+    assert "Compiling" not in printed.out

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import ut_keras
 from tests.inference import export_models
-from ut_keras import export
+from ut_keras import export, hparams, models
 from ut_keras.inference import fixed_shapes, onnx_export
 
 LENGTH, DECODE_LENGTH = 6, 4
@@ -150,6 +150,16 @@ def test_onnx_export_rejects_bfloat16(tmp_path):
     with pytest.raises(ValueError, match="activation_dtype must be float32.*Received: bfloat16"):
         export.export_onnx(export_models.bfloat16_model(), str(tmp_path / "m.onnx"), LENGTH)
     assert not os.listdir(tmp_path)
+
+
+@needs_extra
+@pytest.mark.parametrize("override", ["ffn_layer=sru", "add_sru=True"])
+def test_onnx_export_rejects_sru_in_decoder(override, tmp_path):
+    sizes = dict.fromkeys(("inputs", "targets"), 12)
+    hp = hparams.get("adaptive_universal_transformer_quick", f"hidden_size=16,{override}")
+    model = models.get("universal_transformer", hp, vocab_sizes=sizes)
+    with pytest.raises(ValueError, match=f"must not use SRUs .*Received: {override}. "):
+        export.export_onnx(model, str(tmp_path / "m.onnx"), LENGTH)
 
 
 def test_onnx_export_names_missing_extra(tmp_path, monkeypatch):

@@ -23,7 +23,7 @@ from ut_keras import models
 from ut_keras.bin import command, flags, trainer_setup, training_conditions, xla_choice
 from ut_keras.bin.trainer_setup import Setup
 from ut_keras.checkpoints import checkpoint_files
-from ut_keras.errors import DataError, UsageError
+from ut_keras.errors import ENCODER_LENGTHS, DataError, UsageError
 from ut_keras.hparam_schema import HParamError
 from ut_keras.hparam_schema import changes as hparam_changes
 from ut_keras.inference import decode_hparams, feature_record, run_directory, run_json
@@ -158,9 +158,30 @@ def _check_data(setup, compilation, make_epoch, make_eval_dataset):
             print(f"XLA compiles {epoch.merged}.", flush=True)
         if settings := _curriculum(setup.hp):
             curriculum.check(settings, epoch)
+        _check_encoder_lengths(setup)
     if setup.schedule != "train":
         make_eval_dataset()
     _check_features(setup)
+
+
+def _check_encoder_lengths(setup):
+    """Compare the lengths of a training batch, if the model predicts one id per input position.
+
+    The graph of the update makes the same check, but only after its compilation.
+
+    Raises:
+        DataError: if the targets of the first batch have another length than the inputs.
+    """
+    from ut_keras.models.transformer import TransformerEncoder
+
+    problem, data_dir = setup.problem, setup.args.data_dir
+    model_class = models.registered_class(setup.args.model)
+    is_class = problem.feature_specs(data_dir)["targets"].modality == "class_label"
+    if is_class or model_class.match_lengths is not TransformerEncoder.match_lengths:
+        return
+    for features, targets in problem.dataset("train", data_dir, setup.hp).take(1):
+        if targets.shape[1] != features["inputs"].shape[1]:
+            raise DataError(f"--model={setup.args.model} does not fit the data. {ENCODER_LENGTHS}")
 
 
 def _check_features(setup):
@@ -218,7 +239,11 @@ def _trainer(setup, strategy, compilation):
 
     args, problem, data_dir = setup.args, setup.problem, setup.args.data_dir
     with strategy.scope():
-        model = models.get(args.model, setup.hp, problem, data_dir)
+        if setup.trains:
+            model = models.get(args.model, setup.hp, problem, data_dir)
+        else:  # without the notes of `get`, which help to choose a model for training
+            specs = problem.feature_specs(data_dir)
+            model = models.from_specs(args.model, setup.hp, specs, problem.target_space_id)
         decode_hparams.check_depth(setup.decode, model)
         optimizer = optimizers.get(setup.hp, args.train_steps) if setup.trains else None
     num_replicas = strategy.num_replicas_in_sync

@@ -65,6 +65,7 @@ def export_onnx(
         raise ValueError(
             "model must have an encoder for an ONNX export. Received: a model without an encoder."
         )
+    _check_no_sru(model)
     float32_only.check(model, "ONNX")
     finite.check_model(model)
     shape = fixed_shapes.source_shape(model, source_length, "ONNX")
@@ -81,6 +82,17 @@ def export_onnx(
         _check_runs(content, shape)
     with whole_file.writing(path, binary=True) as file:
         file.write(content)
+
+
+def _check_no_sru(model):
+    """Raise `ValueError` for an SRU in a decoder, whose ONNX graph cannot run."""
+    values = vars(model.hparams)
+    for name, value in (("ffn_layer", "sru"), ("add_sru", True)):
+        if model.decoder is not None and values.get(name) == value:
+            raise ValueError(
+                "A model with a decoder must not use SRUs for an ONNX export. "
+                f"Received: {name}={value}. Export a SavedModel instead."
+            )
 
 
 @contextlib.contextmanager
