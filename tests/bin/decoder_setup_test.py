@@ -184,6 +184,7 @@ def test_invalid_line_is_named_by_its_number(error, flags):
     source = flags["decode_from_file"]
     source.write_bytes(b"0 1\n0 \xff\n")
     assert "Text must be UTF-8" in (line := error()) and "source, line 2" in line
+    assert "iconv -c" in line
     source.write_text("0 1\n\n2 1\n")
     assert "source, line 3 cannot be encoded: Numbers must be in [0, 2)" in (line := error())
     assert line.endswith("Received: '2'. The line is '2 1'.")

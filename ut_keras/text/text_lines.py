@@ -79,7 +79,8 @@ def lines(path: str) -> Iterator[str]:
             except UnicodeDecodeError as error:
                 raise DataError(
                     f"Text must be UTF-8. Received: {path}, line {number}: {error.reason} at byte "
-                    f"{error.start + 1} of the line."
+                    f"{error.start + 1} of the line. To remove such bytes: "
+                    "iconv -c -f utf-8 -t utf-8 FILE > NEW_FILE"
                 ) from error
             yield text
 
