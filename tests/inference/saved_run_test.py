@@ -549,7 +549,7 @@ def test_saved_run_rejects_paths_and_flags_of_another_type(loaded, tmp_path):
             ut_keras.load(tmp_path, problem=value)
         shown = repr(value) if isinstance(value, str) else str(value)
         assert f"Received: {shown}." in str(raised.value)
-    assert 'ut_keras.problems.get("translate_ende")' in str(raised.value)
+    assert 'problems.get("translate_ende") of ut_keras' in str(raised.value)
     for value in (None, 1, "x"):
         with pytest.raises(ValueError, match="attention must be True or False"):
             loaded.observe("0", attention=value)
@@ -643,3 +643,14 @@ def test_line_break_that_encoders_ignore_is_not_logged(loaded, caplog):
     caplog.clear()
     assert loaded.translate(f"{TEXTS[0]}\n") == loaded.translate(TEXTS[0])
     assert _LINE_END not in caplog.text
+
+
+def test_missing_methods_of_models_say_what_to_call(loaded):
+    for name, use in (
+        ("fit", r"run.model.fit\(run.dataset\(pairs\)\)"),
+        ("predict", r"run.translate\(texts\)"),
+        ("export", r"export.export_saved_model\(run.model, run.encoders"),
+    ):
+        with pytest.raises(AttributeError, match=f"has no '{name}'. Use .*{use}"):
+            getattr(loaded, name)
+    assert not hasattr(loaded, "nothing")

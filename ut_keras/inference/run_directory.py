@@ -190,7 +190,7 @@ def check_arguments(checkpoint: Any, problem: Any, data_dir: Any) -> None:
     if problem is not None and not hasattr(problem, "feature_specs"):
         name = problem if isinstance(problem, str) else "…"
         raise DataError(
-            f'problem must be a Problem, such as ut_keras.problems.get("{name}"), or None. '
+            f'problem must be a Problem, such as problems.get("{name}") of ut_keras, or None. '
             f"Received: {problem!r}."
         )
 

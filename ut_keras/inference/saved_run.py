@@ -48,6 +48,16 @@ from ut_keras.visualize import observer, step_lens
 # The limits of a batch of texts: examples, ids and characters.
 _ROWS, _IDS, _CHARACTERS = 64, 8192, 32768
 
+# What to call instead of a method that a Keras model has and a `SavedRun` has not.
+_METHODS_OF_MODELS = {
+    "fit": "run.model.fit(run.dataset(pairs)), after run.model.compile()",
+    "evaluate": "run.model.evaluate(run.dataset(pairs))",
+    "predict": "run.translate(texts), run.generate(texts) or run.classify(texts)",
+    "export": "export.export_saved_model(run.model, run.encoders, directory) of ut_keras",
+    "compile": "run.model.compile()",
+    "summary": "run.model.summary()",
+}
+
 _LOG = logging.getLogger("ut_keras")
 
 
@@ -191,6 +201,17 @@ class SavedRun:
                 f"Received: {received}, of {problem.name}."
             )
         return cls(model, features.encoders, features.prefixes)
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise `AttributeError`. For a method of Keras' models, the message says what to call.
+
+        Python calls this method only if there is no such attribute.
+        """
+        if name in _METHODS_OF_MODELS:
+            raise AttributeError(
+                f"A {type(self).__name__} has no {name!r}. Use {_METHODS_OF_MODELS[name]}."
+            )
+        return object.__getattribute__(self, name)  # raises the usual error
 
     def __reduce__(self) -> tuple:
         """Return the data for pickle: the encoders, and the model with weights but no traces."""

@@ -183,7 +183,7 @@ def get(
     if isinstance(problem, str | type) or not hasattr(problem, "feature_specs"):
         found = problem if isinstance(problem, str) else "…"
         raise UserError(
-            f'problem must be a Problem, from ut_keras.problems.get("{found}"). '
+            f'problem must be a Problem, from problems.get("{found}") of ut_keras. '
             f"Received: {problem!r}."
         )
     if hasattr(problem, "with_hparams"):  # `problem` may be another object with features
