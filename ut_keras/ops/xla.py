@@ -60,8 +60,10 @@ def depthwise_conv1d(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
 def copies_after(upstream: Sequence[Any], values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Return copies of `values` that TensorFlow computes only after the upstream gradients.
 
-    A gradient that computes a function again calls it with these copies. With `values` instead of
-    copies, TensorFlow or XLA would merge both calls into one, and keep the intermediate tensors.
+    A gradient may call a function a second time, so that the forward pass need not keep the
+    function's intermediate tensors. TensorFlow and XLA compute equal operations only once. If both
+    calls had the same inputs, TensorFlow and XLA would keep the intermediate tensors of the first
+    call after all. Therefore the gradient calls the function with these copies.
 
     Args:
         upstream: upstream gradients. An entry may be None.
@@ -74,19 +76,19 @@ def copies_after(upstream: Sequence[Any], values: Sequence[tf.Tensor]) -> list[t
         copies = [tf.identity(value) for value in values]
     if not private_api.is_compiled_by_xla():
         return copies
-    # XLA ignores control dependencies. Therefore each copy is the sum of a value and `zero`, which
-    # depends on an upstream gradient.
+    # XLA ignores control dependencies. Therefore each copy is the sum of a value and `zero`. `zero`
+    # is always 0, but XLA only knows that it depends on an upstream gradient.
     first = next(dy for dy in upstream if dy.dtype.is_floating)
     zero = _unknown_zero(tf.reduce_sum(tf.reshape(first, [-1])[:1]))
     return [x | zero if x.dtype == tf.bool else x + tf.cast(zero, x.dtype) for x in copies]
 
 
-def unrelated_copy(x: tf.Tensor) -> tf.Tensor:
+def unrecognized_copy(x: tf.Tensor) -> tf.Tensor:
     """Return a copy of `x` that XLA does not recognize as a copy.
 
-    If two operations use the same exponential, XLA computes the exponential once and stores the
-    result. If one of the operations computes its exponential from such a copy, each operation
-    contains its own exponential. Then XLA stores neither result.
+    An example: two operations read exp(x). XLA computes exp(x) once and stores it. If one of the
+    operations reads the exponential of this copy instead, XLA sees two different exponentials. XLA
+    then computes each exponential inside the operation that reads it, and stores neither of them.
 
     Args:
         x: float tensor.
@@ -95,5 +97,8 @@ def unrelated_copy(x: tf.Tensor) -> tf.Tensor:
 
 
 def _unknown_zero(x):
-    """Return False for each number of a float tensor. XLA cannot know this result."""
+    """Return False for each number of a float tensor.
+
+    XLA does not know that the result is always False, so it keeps the operations that read it.
+    """
     return tf.bitcast(tf.cast(x, tf.float32), tf.int32) == _UNUSED_NAN

@@ -389,8 +389,9 @@ def test_gradient_under_xla_copies_the_masks_of_keys():
     def copies(upstream, *inputs):
         dropout = block_attention.WeightsDropout(0.1, seed)
         mask = AttentionMask(T, S, key_mask=key_mask)
-        *tensors, mask, dropout = block_attention._copies_after(upstream, *inputs, mask, dropout)
-        *_, tensor_mask, no_dropout = block_attention._copies_after(upstream, *inputs, tensor, None)
+        copy = block_attention._copies_for_gradient
+        *tensors, mask, dropout = copy(upstream, *inputs, mask, dropout)
+        *_, tensor_mask, no_dropout = copy(upstream, *inputs, tensor, None)
         assert no_dropout is None
         assert mask.key_mask is not key_mask
         assert tensor_mask is not tensor
@@ -411,7 +412,7 @@ def test_gradient_under_xla_copies_the_segments(equal):
 
     def copies(upstream, *inputs):
         mask = AttentionMask(S, S, segments=(query, key))
-        mask = block_attention._copies_after(upstream, *inputs, mask, None)[3]
+        mask = block_attention._copies_for_gradient(upstream, *inputs, mask, None)[3]
         assert mask.segments[0] is not query and mask.segments[1] is not key
         assert (mask.segments[0] is mask.segments[1]) == equal
         return mask.segments

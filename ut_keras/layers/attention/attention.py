@@ -270,7 +270,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         if active is not None:
             q = active.scatter(q)
         if key_value is None and cache is not None:
-            key_value, positions = self._extend_cache(query, cache)
+            key_value, positions = self._write_and_read_cache(query, cache)
         elif key_value is None:
             key_value = self.project_key_value(query)
         q = self._split_heads(q)
@@ -285,12 +285,12 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
             mixed = active.gather(mixed)
         return AttentionOutput(self.output_projection(mixed), weights if return_weights else None)
 
-    def _extend_cache(self, query, cache):
-        """Write the keys and values of `query` to the cache, and read all columns.
+    def _write_and_read_cache(self, query, cache):
+        """Write the keys and values of `query` to the cache, and read all columns of the cache.
 
         Returns:
-            (`KeyValue`, `Positions`). The positions are None if the call computes all positions, or
-            if the columns are not in the order of their positions.
+            (`KeyValue` of all columns, `Positions`). The positions are None in two cases: the call
+            computes all positions at once, or the columns are not in the order of their positions.
         """
         self.write_cache(query, cache)
         key_value = KeyValue(cache.read("key"), cache.read("value"))

@@ -30,8 +30,8 @@ class AttentionMask:
         key_mask: bool [B, S], True at the keys that all queries may attend to. Optional.
         segments: (int [B, T], int [B, S]). A query attends only to the keys of its own segment.
             Optional.
-        if_short: bool tensor, the result of `dense()`, or an empty tensor if the sequences are
-            long. Only `with_dense_if` sets this field.
+        dense_if_short: bool tensor, the result of `dense()`, or an empty tensor if the sequences
+            are long. Only `with_dense_if` sets this field.
 
     Raises:
         ValueError: if the mask is causal, and T and S are ints that differ.
@@ -42,7 +42,7 @@ class AttentionMask:
     causal: bool = False
     key_mask: tf.Tensor | None = None
     segments: tuple[tf.Tensor, tf.Tensor] | None = None
-    if_short: tf.Tensor | None = None
+    dense_if_short: tf.Tensor | None = None
 
     def __post_init__(self) -> None:
         lengths = self.queries, self.keys
@@ -56,7 +56,7 @@ class AttentionMask:
         """Return a mask that stores the result of `dense()` if `is_short` is True.
 
         With the stored tensor, a loop over steps computes the dense mask only once. The attribute
-        `if_short` stores it. If the sequences are long, `if_short` is empty.
+        `dense_if_short` stores it. If `is_short` is False, `dense_if_short` is empty.
         """
         queries, keys = (tf.where(is_short, n, 0) for n in (self.queries, self.keys))
         key_mask, segments = self.key_mask, self.segments
@@ -65,7 +65,7 @@ class AttentionMask:
         if segments is not None:
             segments = segments[0][:, :queries], segments[1][:, :keys]
         short = AttentionMask(queries, keys, self.causal, key_mask, segments)
-        return dataclasses.replace(self, if_short=short.dense())
+        return dataclasses.replace(self, dense_if_short=short.dense())
 
     @property
     def shape(self) -> tf.TensorShape:
@@ -110,12 +110,12 @@ class Conditions(NamedTuple):
     key_mask: tf.Tensor | None = None  # bool [B or 1, H or 1, S]
     segments: Any = None  # has the meaning of `AttentionMask.segments`
     tensor: tf.Tensor | None = None  # bool [B or 1, H or 1, T, S]
-    # bool [B or 1, H or 1, T or 1], True for queries that may attend to at least one key. None if
-    # every query may attend to at least one key.
-    alive: tf.Tensor | None = None
+    # bool [B or 1, H or 1, T or 1], True for queries that may attend to at least one key. None: all
+    # queries are such queries.
+    has_key: tf.Tensor | None = None
 
 
-def read(mask: AttentionMask | tf.Tensor | None) -> Conditions:
+def conditions_of(mask: AttentionMask | tf.Tensor | None) -> Conditions:
     """Return the conditions of a mask."""
     if mask is None:
         return Conditions()
@@ -123,22 +123,23 @@ def read(mask: AttentionMask | tf.Tensor | None) -> Conditions:
         mask = mask.dense()
     if not isinstance(mask, AttentionMask):
         if mask.shape[2] != 1:
-            return Conditions(tensor=mask, alive=tf.reduce_any(mask, axis=-1))
+            return Conditions(tensor=mask, has_key=tf.reduce_any(mask, axis=-1))
         return _with_key_mask(mask[:, :, 0], False)
     if mask.key_mask is not None:
         return _with_key_mask(mask.key_mask[:, tf.newaxis], mask.causal)
-    alive = None
+    has_key = None
     if mask.segments is not None and mask.segments[0] is not mask.segments[1]:
         query, key = mask.segments
         ordered = tf.sort(key, axis=-1)
         index = tf.minimum(tf.searchsorted(ordered, query), tf.shape(key)[1] - 1)
-        alive = (tf.gather(ordered, index, batch_dims=1) == query)[:, tf.newaxis]
-    return Conditions(mask.causal, segments=mask.segments, alive=alive)
+        has_key = (tf.gather(ordered, index, batch_dims=1) == query)[:, tf.newaxis]
+    return Conditions(mask.causal, segments=mask.segments, has_key=has_key)
 
 
 def _with_key_mask(key_mask, causal):
+    """Return the conditions of a mask of keys [B or 1, H or 1, S], and of a causal mask."""
     if causal:
-        alive = tf.cumsum(tf.cast(key_mask, tf.int32), axis=-1) > 0
+        has_key = tf.cumsum(tf.cast(key_mask, tf.int32), axis=-1) > 0
     else:
-        alive = tf.reduce_any(key_mask, axis=-1, keepdims=True)
-    return Conditions(causal, key_mask, alive=alive)
+        has_key = tf.reduce_any(key_mask, axis=-1, keepdims=True)
+    return Conditions(causal, key_mask, has_key=has_key)

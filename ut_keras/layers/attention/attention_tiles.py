@@ -35,6 +35,14 @@ class WeightsDropout(NamedTuple):
         return {axis % 4 for axis in self.shared_axes}
 
 
+class _TileIndex(NamedTuple):
+    """The numbers that identify a tile."""
+
+    group: tf.Tensor  # int32 scalar, the index of the group of examples
+    query: tf.Tensor  # int32 scalar i, the index of the block of queries
+    key: tf.Tensor  # int32 scalar j, the index of the block of keys
+
+
 class _Softmax(NamedTuple):
     """The state of the online softmax for a block of queries."""
 
@@ -87,16 +95,16 @@ class Tiles:
         self.examples = static(tf.where(self.batch <= most, self.batch, 1))
         # An empty batch also has one group, because TensorFlow cannot stack an empty array.
         self.groups = static(tf.maximum(self.batch // tf.maximum(self.examples, 1), 1))
-        conditions = attention_mask.read(mask)
-        self.causal, self.key_mask, self.segments, self.tensor, self.alive = conditions
-        if self.tensor is not None and self.tensor.shape[3] in (1, None):
-            shape = [*_shape(self.tensor)[:2], self.queries.length, self.keys.length]
-            self.tensor = tf.broadcast_to(self.tensor, shape)
+        conditions = attention_mask.conditions_of(mask)
+        self.causal, self.key_mask, self.segments, self.mask_tensor, self.has_key = conditions
+        if self.mask_tensor is not None and self.mask_tensor.shape[3] in (1, None):
+            shape = [*_shape(self.mask_tensor)[:2], self.queries.length, self.keys.length]
+            self.mask_tensor = tf.broadcast_to(self.mask_tensor, shape)
         if self.causal:
-            self.on_diagonal = self._causal(0, 0)  # all tiles with i = j have this mask
-        self.alive_blocks = None
-        if self.alive is not None and self.masks_tiles:
-            self.alive_blocks = self._split(self._per_query(self.alive), self.queries)
+            self.diagonal_mask = self._causal(0, 0)  # all tiles with i = j have this mask
+        self.has_key_blocks = None
+        if self.has_key is not None and self.masks_tiles:
+            self.has_key_blocks = self._split(self._per_query(self.has_key), self.queries)
         if self.segments is not None:
             query, key = (x[:, tf.newaxis, :, tf.newaxis] for x in self.segments)
             self.segment_blocks = self._split(query, self.queries), self._split(key, self.keys)
@@ -105,17 +113,17 @@ class Tiles:
             # tile added its number to the seed of the generator, the sum could be equal to the seed
             # of a later call. Therefore each call samples a new seed from the generator's seed.
             self.seed = tf.random.stateless_uniform([2], dropout.seed, None, None, tf.int32)
-        if self.tensor is not None:
+        if self.mask_tensor is not None:
             padding = [[0, blocks.padded - blocks.length] for blocks in (self.queries, self.keys)]
-            self.padded_tensor = tf.pad(self.tensor, [[0, 0], [0, 0], *padding])
+            self.padded_mask_tensor = tf.pad(self.mask_tensor, [[0, 0], [0, 0], *padding])
 
     @property
     def masks_tiles(self) -> bool:
         """Whether the masks of tiles depend on both queries and keys."""
-        return self.causal or self.segments is not None or self.tensor is not None
+        return self.causal or self.segments is not None or self.mask_tensor is not None
 
     @property
-    def folds(self) -> bool:
+    def subtracts_in_product(self) -> bool:
         """Whether the dtype is precise enough to subtract normalizers in the matrix product."""
         return self.dtype == self.sum_dtype
 
@@ -130,10 +138,10 @@ class Tiles:
         """Return blocks of queries with additional columns. See `_key_blocks`."""
         q, ones = self.q, tf.ones_like(self.q[..., :1])
         columns = []
-        if self.alive is not None:
-            alive = tf.cast(self.alive, self.dtype)[..., tf.newaxis]
-            q = q * alive
-            columns += [ones * alive] if self.key_mask is not None else []
+        if self.has_key is not None:
+            has_key = tf.cast(self.has_key, self.dtype)[..., tf.newaxis]
+            q = q * has_key
+            columns += [ones * has_key] if self.key_mask is not None else []
         columns += [ones] if self.keys.may_pad else []
         columns += [-normalizer] if normalizer is not None else []
         return self._split(tf.concat([q, *columns], axis=-1) if columns else q, self.queries)
@@ -183,33 +191,37 @@ class Tiles:
 
     # Tiles.
 
-    def _logits(self, q_block, key_block, at, diagonal):
+    def _logits(self, q_block, key_block, index, needs_causal_mask):
         """Return the masked logits of a tile.
 
-        `at` is (index of the group, index of the block of queries, index of the block of keys).
+        Args:
+            q_block, key_block: the blocks of queries and keys, with additional columns.
+            index: `_TileIndex`.
+            needs_causal_mask: bool. False: attention is not causal, or all keys of the tile are
+                before all its queries.
         """
         logits = tf.cast(product(q_block, key_block, transpose=True), self.sum_dtype)
-        mask = self._mask(at, diagonal)
+        mask = self._mask(index, needs_causal_mask)
         return logits if mask is None else tf.where(mask, logits, MASKED_LOGIT)
 
-    def _mask(self, at, diagonal):
+    def _mask(self, index, needs_causal_mask):
         """Return the mask of a tile, broadcastable to [G, H, b, b'], or None."""
-        group, i, j = at
+        group, i, j = index
         mask = None
-        if diagonal and self.alive_blocks is None:
-            mask = self.on_diagonal
-        elif diagonal:
+        if needs_causal_mask and self.has_key_blocks is None:
+            mask = self.diagonal_mask
+        elif needs_causal_mask:
             mask = self._causal(i, j)
         if self.segments is not None:
             query = self.segment_blocks[0][group * self.queries.count + i]
             key = self.segment_blocks[1][group * self.keys.count + j]
             same = query == tf.linalg.matrix_transpose(key)
             mask = same if mask is None else same & mask
-        if self.tensor is not None:
-            mask = self._slice(group, i, j)
-        if mask is not None and self.alive_blocks is not None:
-            alive = self.alive_blocks[group * self.queries.count + i]
-            mask |= ~alive
+        if self.mask_tensor is not None:
+            mask = self._mask_slice(group, i, j)
+        if mask is not None and self.has_key_blocks is not None:
+            has_key = self.has_key_blocks[group * self.queries.count + i]
+            mask |= ~has_key
         return mask
 
     def _causal(self, i, j):
@@ -220,16 +232,16 @@ class Tiles:
         )
         return query[:, tf.newaxis] >= key
 
-    def _slice(self, group, i, j):
+    def _mask_slice(self, group, i, j):
         """Return a tile of the mask tensor."""
-        shape = _shape(self.tensor)
+        shape = _shape(self.mask_tensor)
         examples = tf.minimum(shape[0], self.examples)  # the batch size of the tensor may be 1
         start = tf.where(shape[0] == self.batch, group * self.examples, 0)
         begin = [start, 0, i * self.queries.size, j * self.keys.size]
         size = [examples, shape[1], self.queries.size, self.keys.size]
-        return tf.slice(self.padded_tensor, begin, size)
+        return tf.slice(self.padded_mask_tensor, begin, size)
 
-    def _keep(self, at):
+    def _kept_mask(self, index):
         """Return a float mask of the weights of a tile that dropout keeps. None without dropout."""
         if self.dropout is None:
             return None
@@ -237,7 +249,7 @@ class Tiles:
         sizes = (self.examples, self.heads, self.queries.size, self.keys.size)
         shape = [1 if axis in shared else size for axis, size in enumerate(sizes)]
         group, i, j = (
-            0 if axis in shared else number for axis, number in zip((0, 2, 3), at, strict=True)
+            0 if axis in shared else number for axis, number in zip((0, 2, 3), index, strict=True)
         )
         number = (group * self.queries.count + i) * self.keys.count + j
         keep = dropout_lib.sample_kept(shape, self.seed + tf.stack([0, number]), self.dropout.rate)
@@ -270,28 +282,27 @@ class Tiles:
         """Return the output and the normalizers of a block of queries."""
         group, i = row // self.queries.count, row % self.queries.count
 
-        def tile(j, softmax, diagonal):
-            column = group * self.keys.count + j
-            return self._add_tile(
-                softmax, q_block, key_blocks[column], value_blocks[column], (group, i, j), diagonal
-            )
+        def add_tile(j, softmax, needs_causal_mask):
+            column, index = group * self.keys.count + j, _TileIndex(group, i, j)
+            blocks = q_block, key_blocks[column], value_blocks[column]
+            return self._add_tile(softmax, *blocks, index, needs_causal_mask)
 
         shape = [self.examples, self.heads, self.queries.size]
         zeros = tf.zeros([*shape, 1], self.sum_dtype)
         mixed = tf.zeros([*shape, self.value.shape[-1]], self.sum_dtype)
         softmax = _Softmax(zeros + _SMALLEST, zeros, mixed)
         end = i if self.causal else self.keys.count
-        softmax = _loop(0, end, lambda j, x: tile(j, x, False), softmax)
+        softmax = _loop(0, end, lambda j, x: add_tile(j, x, False), softmax)
         if self.causal:
             end = tf.where(self._attends_to_all(group, i), self.keys.count, i + 1)
-            softmax = _loop(i, end, lambda j, x: tile(j, x, True), softmax)
+            softmax = _loop(i, end, lambda j, x: add_tile(j, x, True), softmax)
         mixed = softmax.mixed / softmax.total * self._scale
         normalizer = softmax.largest + tf.math.log(softmax.total)
         return tf.cast(mixed, self.dtype), normalizer
 
-    def _add_tile(self, softmax, q_block, key_block, value_block, at, diagonal):
-        """Return the `_Softmax` with one more block of keys. `at` is as in `_logits`."""
-        logits = self._logits(q_block, key_block, at, diagonal)
+    def _add_tile(self, softmax, q_block, key_block, value_block, index, needs_causal_mask):
+        """Return the `_Softmax` with one more block of keys. The arguments are as in `_logits`."""
+        logits = self._logits(q_block, key_block, index, needs_causal_mask)
         tile_largest = tf.reduce_max(logits, axis=-1, keepdims=True)
         largest = tf.maximum(softmax.largest, tile_largest)
         factor = tf.exp(softmax.largest - largest)
@@ -301,7 +312,7 @@ class Tiles:
             # the weights each compute their own exponentials.
             weights = exps = tf.exp(logits - largest)
             if self.q.shape[0] != 1:
-                exps = tf.exp(logits - xla.unrelated_copy(largest))
+                exps = tf.exp(logits - xla.unrecognized_copy(largest))
             tile_total = tf.reduce_sum(exps, axis=-1, keepdims=True)
             tile_factor = tf.ones_like(tile_total)
         else:
@@ -313,7 +324,7 @@ class Tiles:
             tile_factor = tf.exp(tile_largest - largest)
             tile_factor /= tf.reduce_max(weights, axis=-1, keepdims=True)
             tile_total = tile_factor
-        keep = self._keep(at)
+        keep = self._kept_mask(index)
         kept = weights if keep is None else weights * keep
         mixed = product(tf.cast(kept, self.dtype), value_block)
         mixed = softmax.mixed * factor + tf.cast(mixed, self.sum_dtype) * tile_factor
@@ -350,8 +361,8 @@ class Tiles:
         )
         d_q, d_key, d_value = _loop(0, columns, lambda c, x: write_column(c, *x), arrays)
         d_q = tf.cast(self._join(d_q.stack(), self.queries, key_width), self.dtype)
-        if self.alive is not None:
-            d_q *= tf.cast(self.alive, self.dtype)[..., tf.newaxis]
+        if self.has_key is not None:
+            d_q *= tf.cast(self.has_key, self.dtype)[..., tf.newaxis]
         return (
             d_q,
             self._join(d_key.stack(), self.keys, key_width),
@@ -362,7 +373,7 @@ class Tiles:
         """Return the `_GradientBlocks` for the arguments of `backward`."""
         normalizer = tf.identity(normalizer)
         normalizer.set_shape([None, None, None, 1])  # its size is unknown after a `tf.cond`
-        folds_mean = self.folds and self.dropout is None
+        subtracts_mean_in_product = self.subtracts_in_product and self.dropout is None
         mean = tf.reduce_sum(
             tf.cast(upstream, self.sum_dtype) * tf.cast(output, self.sum_dtype),
             axis=-1,
@@ -370,16 +381,16 @@ class Tiles:
         )
         upstream *= tf.constant(self._scale, self.dtype)
         value = self.value
-        if folds_mean:
+        if subtracts_mean_in_product:
             upstream = tf.concat([upstream, -mean], axis=-1)
             value = tf.concat([value, tf.ones_like(value[..., :1])], axis=-1)
         return _GradientBlocks(
-            query=self._query_blocks(normalizer if self.folds else None),
-            key=self._key_blocks(self.folds),
+            query=self._query_blocks(normalizer if self.subtracts_in_product else None),
+            key=self._key_blocks(self.subtracts_in_product),
             upstream=self._split(upstream, self.queries),
             value=self._split(value, self.keys),
-            mean=None if folds_mean else self._split(mean, self.queries),
-            normalizer=None if self.folds else self._split(normalizer, self.queries),
+            mean=None if subtracts_mean_in_product else self._split(mean, self.queries),
+            normalizer=None if self.subtracts_in_product else self._split(normalizer, self.queries),
         )
 
     def _column_gradients(self, column, blocks, q_gradients):
@@ -399,13 +410,13 @@ class Tiles:
         key_width, value_width = self.key.shape[-1], self.value.shape[-1]
         key_columns = key_block[..., :key_width]  # without the additional columns
 
-        def tile(i, gradients, diagonal):
+        def add_tile(i, gradients, needs_causal_mask):
             q_gradients, key_gradient, value_gradient = gradients
-            row, at = group * self.queries.count + i, (group, i, j)
+            row, index = group * self.queries.count + i, _TileIndex(group, i, j)
             q_block, upstream = blocks.query[row], blocks.upstream[row]
-            logits = self._logits(q_block, key_block, at, diagonal)
+            logits = self._logits(q_block, key_block, index, needs_causal_mask)
             d_weights = tf.cast(product(upstream, value_block, transpose=True), self.sum_dtype)
-            d_logits, kept = self._logit_gradients(logits, d_weights, blocks, at)
+            d_logits, kept = self._logit_gradients(logits, d_weights, blocks, index)
             q_gradient = tf.cast(product(d_logits, key_columns), self.sum_dtype)
             q_gradients = q_gradients.write(row, q_gradients.read(row) + q_gradient)
             key_gradient += tf.cast(
@@ -424,20 +435,20 @@ class Tiles:
         )
         if self.causal:
             first = tf.minimum(j, self._first_that_attends_to_all(group))
-            gradients = _loop(first, j + 1, lambda i, x: tile(i, x, True), gradients)
+            gradients = _loop(first, j + 1, lambda i, x: add_tile(i, x, True), gradients)
         start = j + 1 if self.causal else 0
-        return _loop(start, self.queries.count, lambda i, x: tile(i, x, False), gradients)
+        return _loop(start, self.queries.count, lambda i, x: add_tile(i, x, False), gradients)
 
-    def _logit_gradients(self, logits, d_weights, blocks, at):
+    def _logit_gradients(self, logits, d_weights, blocks, index):
         """Return the gradient of the logits of a tile, and its weights after dropout.
 
         `d_weights` is the gradient of the weights after dropout. If `blocks.mean` is None, the mean
         is already subtracted from it.
         """
-        row = at[0] * self.queries.count + at[1]
+        row = index.group * self.queries.count + index.query
         if blocks.normalizer is not None:
             logits -= blocks.normalizer[row]
-        weights, keep = tf.exp(logits), self._keep(at)
+        weights, keep = tf.exp(logits), self._kept_mask(index)
         kept = weights if keep is None else weights * keep
         d_logits = kept * d_weights
         if blocks.mean is not None:
@@ -455,21 +466,21 @@ class Tiles:
         This is the case if a query of the block may not attend to any key. Such a query has the
         same weight for all keys.
         """
-        if self.alive_blocks is None:
+        if self.has_key_blocks is None:
             return False
-        alive = self.alive_blocks[group * self.queries.count + i]
-        return ~tf.reduce_all(alive)
+        has_key = self.has_key_blocks[group * self.queries.count + i]
+        return ~tf.reduce_all(has_key)
 
     def _first_that_attends_to_all(self, group):
         """Return the index of the first block of queries that attends to all keys.
 
         If there is no such block, return the number of blocks of queries.
         """
-        if self.alive_blocks is None:
+        if self.has_key_blocks is None:
             return self.queries.count
-        alive = tf.reduce_all(self.alive_blocks, axis=[1, 2, 3, 4])
-        alive = tf.reshape(alive, [self.groups, self.queries.count])
-        numbers = tf.where(alive, self.queries.count, tf.range(self.queries.count))
+        has_key = tf.reduce_all(self.has_key_blocks, axis=[1, 2, 3, 4])
+        has_key = tf.reshape(has_key, [self.groups, self.queries.count])
+        numbers = tf.where(has_key, self.queries.count, tf.range(self.queries.count))
         return tf.gather(tf.reduce_min(numbers, axis=1), group)
 
     def _array(self, size, dtype, blocks, width):

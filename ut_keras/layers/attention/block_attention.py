@@ -128,7 +128,7 @@ def attend(
         def gradient(upstream):
             # The gradient divides its inputs into blocks again, in a new object. Therefore the
             # forward pass need not keep its blocks.
-            return tiles(*_copies_after(upstream, q, key, value, mask, dropout)).backward(
+            return tiles(*_copies_for_gradient(upstream, q, key, value, mask, dropout)).backward(
                 output, normalizer, upstream
             )
 
@@ -219,7 +219,7 @@ def attend_densely(
         output = _Dense(q, key, value, mask, dropout).forward()[0]
 
         def gradient(upstream):
-            dense = _Dense(*_copies_after(upstream, q, key, value, mask, dropout))
+            dense = _Dense(*_copies_for_gradient(upstream, q, key, value, mask, dropout))
             logits = dense.logits()
             # XLA would store the result of `tf.nn.softmax`. It does not store the result of
             # `tf.exp`, because each operation that reads this result computes it again.
@@ -232,12 +232,15 @@ def attend_densely(
     return function(q, key, value)
 
 
-def _copies_after(upstream, q, key, value, mask, dropout):
-    """Return the arguments from which a gradient computes the weights. Under XLA, copy them.
+def _copies_for_gradient(upstream, q, key, value, mask, dropout):
+    """Return the tensors from which a gradient computes the weights again. Under XLA, copy them.
 
-    The gradients of several calls read the same mask. Without copies of the mask, XLA would combine
-    the operations of these gradients that read the mask. XLA would then keep the weights of all
-    calls until the combined operation.
+    - Copies of queries, keys and values: `xla.copies_after` explains why a gradient needs them.
+    - A copy of the mask: the gradients of several calls read the same mask. Without copies, XLA
+      combines the operations of these gradients that read the mask. XLA then keeps the weights of
+      all calls until it runs the combined operation.
+    - A copy of the seed: otherwise XLA could use the dropout mask of the forward pass again, and
+      would store it.
     """
     if not private_api.is_compiled_by_xla():
         return q, key, value, mask, dropout
@@ -260,7 +263,8 @@ def _copied_mask(upstream, mask):
     if segments is not None:
         query, key = segments
         copies = xla.copies_after([upstream], [query] if query is key else [query, key])
-        # One tensor for both means that every query may attend to a key, see `attention_mask.read`.
+        # One tensor for both means that every query may attend to a key. See
+        # `attention_mask.conditions_of`.
         segments = copies[0], copies[-1]
     return dataclasses.replace(mask, key_mask=key_mask, segments=segments)
 
@@ -270,9 +274,9 @@ class _Dense:
 
     def __init__(self, q, key, value, mask, dropout):
         self.q, self.key, self.value, self.dropout = q, key, value, dropout
-        self.alive = attention_mask.read(mask).alive
+        self.has_key = attention_mask.conditions_of(mask).has_key
         if isinstance(mask, AttentionMask):
-            mask = mask.dense() if mask.if_short is None else mask.if_short
+            mask = mask.dense() if mask.dense_if_short is None else mask.dense_if_short
         self.mask = mask
 
     def forward(self):
@@ -317,13 +321,13 @@ class _Dense:
         d_weights = tf.cast(d_weights, weights.dtype)
         mean = tf.reduce_sum(d_weights * weights, axis=-1, keepdims=True)
         d_logits = tf.cast((d_weights - mean) * weights, self.q.dtype)
-        q, alive = self.q, self.alive
-        if alive is not None:
-            alive = tf.cast(alive, q.dtype)[..., tf.newaxis]
-            q = q * alive
+        q, has_key = self.q, self.has_key
+        if has_key is not None:
+            has_key = tf.cast(has_key, q.dtype)[..., tf.newaxis]
+            q = q * has_key
         d_q = product(d_logits, self.key)
         return (
-            d_q if alive is None else d_q * alive,
+            d_q if has_key is None else d_q * has_key,
             product(d_logits, q, transpose_a=True),
             product(self._dropped(weights, kept), upstream, transpose_a=True),
         )
