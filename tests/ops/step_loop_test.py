@@ -108,8 +108,8 @@ def test_xla_keeps_the_entries_of_a_growing_array(takes_all_steps):
     "arguments, shape",
     [
         ({"jit_compile": False}, (3,)),
-        ({"max_steps": step_loop.MOST_CONDITIONS + 1}, (3,)),
-        ({"max_steps": step_loop.MOST_WRITTEN_OUT + 1, "takes_all_steps": True}, (3,)),
+        ({"max_steps": step_loop.MAX_UNROLLED_CONDITIONS + 1}, (3,)),
+        ({"max_steps": step_loop.MAX_UNROLLED_STEPS + 1, "takes_all_steps": True}, (3,)),
         ({}, (None,)),
         ({"layer": keras.Sequential([LAYER, OwnLayer(0.1)])}, (3,)),
         ({"layer": OwnLayer(0.1)}, (3,)),

@@ -1,4 +1,4 @@
-"""A loop over recurrence steps. XLA programs for a GPU contain the steps one after another."""
+"""A loop over recurrence steps, which is unrolled in XLA programs for a GPU."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from ut_keras.ops import devices, private_api
 
-# With more steps, XLA compiles a `tf.while_loop`. The time of compiling grows with the number of
-# steps that are written out. It is more than twice as long for a step with a condition.
-MOST_WRITTEN_OUT = 12
-MOST_CONDITIONS = 8
+# Loops with more steps are not unrolled, because the time of compiling grows with the number of
+# unrolled steps. A step with a condition takes more than twice as long to compile as another step.
+MAX_UNROLLED_STEPS = 12
+MAX_UNROLLED_CONDITIONS = 8
 
 
 def run(
@@ -24,15 +24,18 @@ def run(
 ) -> Any:
     """Take steps while `should_continue` is True, at most `max_steps`; return the last state.
 
-    If XLA compiles the loop for a GPU, the steps are written out one after another. If the number
-    of steps is not known, each step is one `tf.cond`. The gradient of a `tf.while_loop` needs the
-    intermediate values of all steps. XLA first fills a store for these values with zeros, and then
-    copies the values of each step into it and out of it. Without a loop, there is no such store. In
-    addition, XLA casts a weight once, and not in each step.
+    Usually the loop is a `tf.while_loop`. If XLA compiles it for a GPU, the loop is unrolled: the
+    program contains the steps one after another. An unrolled loop is faster for two reasons:
 
-    XLA cannot compile the gradient of a `tf.cond` that contains a `tf.while_loop`. A layer of a
-    user may contain one. If the number of steps is not known, the loop therefore remains if `layer`
-    is a layer of a user or contains one.
+    - The gradient of a `tf.while_loop` needs the intermediate values of all steps. XLA fills an
+      array for these values with zeros, and copies the values of each step into the array and out
+      of it. An unrolled loop has no such array.
+    - XLA casts each weight once, and not in each step.
+
+    If the number of steps is not known, each unrolled step is a `tf.cond`. XLA cannot compile the
+    gradient of a `tf.cond` that contains a `tf.while_loop`, and a layer of a user may contain a
+    `tf.while_loop`. Therefore such a loop is not unrolled if `layer` is a layer of a user or
+    contains one.
 
     Args:
         layer: the layer that takes the steps.
@@ -46,7 +49,7 @@ def run(
     Returns:
         Nest like `first`.
     """
-    if not _is_written_out(layer, first, max_steps, takes_all_steps):
+    if not _is_unrolled(layer, first, max_steps, takes_all_steps):
         (last,) = tf.while_loop(
             should_continue,
             lambda state: (take_step(state),),
@@ -66,8 +69,8 @@ def run(
 def empty_array(max_size: int) -> tf.TensorArray:
     """Return an empty float32 array, to which the steps of a loop write values for inspection.
 
-    Without XLA, the array grows with every written entry. XLA cannot enlarge an array. It would
-    ignore all writes to an array of size 0. Under XLA, the array therefore has its largest size
+    Without XLA, the array grows with every written entry. XLA cannot enlarge an array, and would
+    ignore all writes to an array of size 0. Therefore, under XLA, the array has its largest size
     from the start.
 
     Args:
@@ -88,8 +91,8 @@ def stack_array(array: tf.TensorArray, size: Any) -> tf.Tensor:
     return array.stack()[:size] if private_api.is_compiled_by_xla() else array.stack()
 
 
-def is_written_out(num_steps: Any) -> bool:
-    """Return whether `run` writes out a loop that takes all of its steps.
+def is_unrolled(num_steps: Any) -> bool:
+    """Return whether `run` unrolls a loop that takes all of its steps.
 
     Args:
         num_steps: int, or int32 scalar.
@@ -98,21 +101,22 @@ def is_written_out(num_steps: Any) -> bool:
         private_api.is_compiled_by_xla()
         and devices.has_gpu()
         and isinstance(num_steps, int)
-        and num_steps <= MOST_WRITTEN_OUT
+        and num_steps <= MAX_UNROLLED_STEPS
     )
 
 
-def _is_written_out(layer, first, max_steps, takes_all_steps):
-    if takes_all_steps or not is_written_out(max_steps):
-        return is_written_out(max_steps)
+def _is_unrolled(layer, first, max_steps, takes_all_steps):
+    if takes_all_steps or not is_unrolled(max_steps):
+        return is_unrolled(max_steps)
     return (
-        max_steps <= MOST_CONDITIONS
+        max_steps <= MAX_UNROLLED_CONDITIONS
         and all(_is_of_ut_keras(part) for part in private_api.flatten_layers(layer))
         and all(_has_known_shape(leaf) for leaf in tf.nest.flatten(first, expand_composites=True))
     )
 
 
 def _is_of_ut_keras(layer):
+    """Return whether a layer is not a layer of a user."""
     return type(layer).__module__.startswith("ut_keras.")
 
 

@@ -54,6 +54,6 @@ def test_separate_caches_have_the_values_of_one_cache(overrides, request):
 
 
 def test_loop_of_xla_has_one_cache(xla_for_gpu):
-    steps = step_loop.MOST_WRITTEN_OUT + 1
+    steps = step_loop.MAX_UNROLLED_STEPS + 1
     decoder = examples.make("universal", f"num_rec_steps={steps}").decoder
     assert isinstance(decoder.start_cache(SIZE)[0], dict)

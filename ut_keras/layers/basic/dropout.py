@@ -59,15 +59,18 @@ class Dropout(PositionWise):
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         if not training or self.rate == 0:
             return x
-        sample = self._sampler()
+        seed = seed_lib.per_replica(self.seed_generator)
         if not private_api.is_compiled_by_xla():
-            return x * sample(x)
+            return x * self._factors(x, seed)
 
         @custom_gradient.wrap
         def dropped(x):
-            # Under XLA, sampling is cheap. The gradient samples the same factors again, so a loop
-            # over recurrence steps need not store them for each step.
-            return x * sample(x), lambda upstream: upstream * sample(upstream)
+            def gradient(upstream):
+                # Under XLA, sampling is cheap. The gradient samples the same factors again, so a
+                # loop over recurrence steps need not store them for each step.
+                return upstream * self._factors(upstream, seed)
+
+            return x * self._factors(x, seed), gradient
 
         return dropped(x)
 
@@ -80,11 +83,11 @@ class Dropout(PositionWise):
         """
         if self.rate == 0:
             return tf.nn.relu(x)
-        sample = self._sampler()
+        seed = seed_lib.per_replica(self.seed_generator)
 
         @custom_gradient.wrap
         def rectified_and_dropped(x):
-            y = tf.nn.relu(x) * sample(x)
+            y = tf.nn.relu(x) * self._factors(x, seed)
 
             def gradient(upstream):
                 return tf.where(y > 0, upstream * tf.constant(scale(self.rate), x.dtype), 0)
@@ -93,15 +96,15 @@ class Dropout(PositionWise):
 
         return rectified_and_dropped(x)
 
-    def _sampler(self):
-        """Return a function that maps a tensor to the factors of its elements.
+    def _factors(self, x, seed):
+        """Return the factors by which dropout multiplies the elements of `x`.
 
-        Tensors of the same shape get the same factors. The function reads the shape from its
-        argument, because XLA needs a constant shape. If the forward pass of a loop computes a
-        shape, this shape is not a constant in the gradient of the loop.
+        The factors depend only on the seed, and on the shape and dtype of `x`. The gradient calls
+        this method with the upstream gradient, which has the same shape. It must not use a shape
+        that the forward pass has computed: in the gradient of a loop, such a shape is not a
+        constant, and XLA needs a constant shape.
         """
-        seed = seed_lib.per_replica(self.seed_generator)
-        return lambda x: factors(sample_kept(self._shape(x), seed, self.rate), self.rate, x.dtype)
+        return factors(sample_kept(self._shape(x), seed, self.rate), self.rate, x.dtype)
 
     def _shape(self, x):
         """Return the shape of the mask: the shape of `x`, with size 1 along shared axes.

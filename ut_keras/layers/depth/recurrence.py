@@ -336,7 +336,7 @@ class Recurrence(depth.Depth):
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
         num_steps = size.num_steps or self.num_segments * self.num_steps
-        if not step_loop.is_written_out(num_steps):
+        if not step_loop.is_unrolled(num_steps):
             return super().start_cache(size)
         # XLA would copy the stores of a step out of the stores of all steps. Therefore the cache is
         # a tuple with a separate cache for each step.
