@@ -72,7 +72,7 @@ class MixedDepth(depth.DepthWrapper):
             each recorded step, the record contains the output of the layers after the recurrence.
         """
         results, recorded = [], None
-        for part, memory in self._parts_with(inputs.memory):
+        for part, memory in self._split_by_part(inputs.memory):
             part_inputs = inputs._replace(memory=memory)
             if part is not self.recurrence:
                 state = self._with_position(state)
@@ -100,7 +100,7 @@ class MixedDepth(depth.DepthWrapper):
     ) -> list[LossTerm]:
         """Return the losses of all parts. See `StateLayer.auxiliary_losses`."""
         losses: list[LossTerm] = []
-        for part, stats in self._parts_with(auxiliary_loss_stats):
+        for part, stats in self._split_by_part(auxiliary_loss_stats):
             losses.extend(part.auxiliary_losses(stats, example_weights))
         return losses
 
@@ -120,7 +120,7 @@ class MixedDepth(depth.DepthWrapper):
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
         extended = []
-        for (part, part_memory), stores in zip(self._parts_with(memory), cache, strict=True):
+        for (part, part_memory), stores in zip(self._split_by_part(memory), cache, strict=True):
             if part is not self.recurrence:
                 state = self._with_position(state, window.positions)
             state, stores = part.extend(state, stores, window, part_memory)
@@ -136,12 +136,16 @@ class MixedDepth(depth.DepthWrapper):
             recorded, lambda x: part.forward(self._with_position(x), inputs).output
         )
 
-    def _parts_with(self, layer_values):
-        """Split a tuple with one entry per layer into a list of (part, entries of its layers)."""
+    def _split_by_part(self, layer_values):
+        """Split a tuple with one entry per layer into a list of (part, entries of its layers).
+
+        If `layer_values` is None or (), all parts get this value.
+        """
         pairs, start = [], 0
         for part in self._present_layers():
             end = start + len(part.block.layers)
-            pairs.append((part, layer_values and layer_values[start:end]))
+            values = layer_values[start:end] if layer_values else layer_values
+            pairs.append((part, values))
             start = end
         return pairs
 

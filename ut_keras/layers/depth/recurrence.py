@@ -292,12 +292,12 @@ class Recurrence(depth.Depth):
         """Take one step, and add it to the records."""
         # A step does not read the records. With `recompute`, they must not be arguments.
         result = apply_step(RecurrenceState(loop.step, loop.state, loop.carried), context)
-        new = _after(loop, result, context.inputs.patches)
+        new = _state_after(loop, result, context.inputs.patches)
         running = None
         if limits.example_steps is not None:
             is_running = loop.step < limits.example_steps
             running = is_running[:, tf.newaxis, tf.newaxis]
-            new = _where_running(is_running, new, loop)
+            new = _freeze_finished_examples(is_running, new, loop)
         new = _with_static_shapes(new, loop)
         new = new._replace(
             attention_record=attention_recording.add(
@@ -369,7 +369,7 @@ class Recurrence(depth.Depth):
                 stores, step, later = loop.stores[0], 0, loop.stores[1:]
             *caches, signal_cache = cache_lib.layer_caches(stores, step, layouts)
             context = RecurrenceContext(state, signals, inputs._replace(cache=caches))
-            new = _after(loop, self._apply_step(loop, context, signal_cache))
+            new = _state_after(loop, self._apply_step(loop, context, signal_cache))
             stores = tuple(part.stores for part in (*caches, signal_cache))
             if is_separate:  # after the last step, the caches are in the order of the steps again
                 stores = (*later, stores)
@@ -427,7 +427,7 @@ def _has_a_cache_for_each_step(cache):
     return isinstance(cache[0], tuple)
 
 
-def _after(loop, result, patches=None):
+def _state_after(loop, result, patches=None):
     """Return the `RecurrenceState` after a step.
 
     Its records do not include the step yet.
@@ -448,8 +448,8 @@ def _after(loop, result, patches=None):
     )
 
 
-def _where_running(is_running, new, old):
-    """Return `new`, with the values of `old` for examples that skip this step.
+def _freeze_finished_examples(is_running, new, old):
+    """Return `new`, with the values of `old` for the examples that have taken all their steps.
 
     Args:
         is_running: bool [B], True for the examples that take this step.
