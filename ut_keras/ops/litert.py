@@ -42,8 +42,8 @@ def zeros(shape: Sequence[Any], dtype: tf.DType | str) -> tf.Tensor:
     operation by a constant unless the operation depends on an input or is random. Therefore the
     model computes these zeros from a random number.
     """
-    nothing = 0 * tf.random.uniform([1] * len(shape))
-    return tf.broadcast_to(tf.cast(nothing, dtype), shape)
+    zero = 0 * tf.random.uniform([1] * len(shape))
+    return tf.broadcast_to(tf.cast(zero, dtype), shape)
 
 
 def drop_last_axis(x: tf.Tensor) -> tf.Tensor:

@@ -31,10 +31,10 @@ _IS_COMPILED = contextvars.ContextVar[bool | None]("is_compiled", default=None)
 def is_compiled_by_xla() -> bool:
     """Return whether XLA will compile the operations that are traced now.
 
-    Promise: a depthwise convolution has one form that is fast under XLA, and one that is fast
-    without XLA. Public alternative: no public function returns this information. A flag of the
-    model would have to reach every layer, and a caller's own `tf.function(jit_compile=True)` would
-    not set this flag.
+    Promise: several layers have one form that is fast under XLA, and one that is fast without XLA.
+    Examples are dropout, attention and the depthwise convolution. Public alternative: no public
+    function returns this information. A flag of the model would have to reach every layer, and a
+    caller's own `tf.function(jit_compile=True)` would not set this flag.
     Test: `tests/ops/xla_test.py`.
     """
     is_compiled = _IS_COMPILED.get()

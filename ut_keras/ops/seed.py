@@ -94,11 +94,11 @@ def hashed_indices(shape: Any, seed: tf.Tensor) -> tf.Tensor:
 def _hash(x):
     """Return lowbias32 of uint32 numbers."""
 
-    def mixed(x, bits):
+    def xor_shifted(x, bits):
         return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, tf.constant(bits, tf.uint32)))
 
-    x = mixed(x, 16) * tf.constant(0x7FEB352D, tf.uint32)
-    return mixed(mixed(x, 15) * tf.constant(0x846CA68B, tf.uint32), 16)
+    x = xor_shifted(x, 16) * tf.constant(0x7FEB352D, tf.uint32)
+    return xor_shifted(xor_shifted(x, 15) * tf.constant(0x846CA68B, tf.uint32), 16)
 
 
 def stays_on_gpu() -> bool:
@@ -123,10 +123,9 @@ def _next_state(generator):
 def _key_and_counter(seed):
     """Return the key, uint64 [1], and the counter, uint64 [2], that belong to a seed.
 
-    TensorFlow's operation StatelessRandomGetKeyCounter, which runs on the host, returns the same
-    key and counter.
     The key and the counter are two random numbers from a generator. This generator has a fixed key,
-    and its counter is the seed.
+    and its counter is the seed. TensorFlow's operation StatelessRandomGetKeyCounter returns the
+    same key and counter, but it runs on the host.
 
     Args:
         seed: int64 [2].

@@ -1,8 +1,8 @@
 """Finds the variables that a traced function writes.
 
-`optimizers.update.update_in_two_programs` runs the forward pass twice, so the forward pass would
-also write its variables twice. The function uses this module to check that the forward pass writes
-only variables whose values can be restored.
+`optimizers.update.update_in_two_programs` runs the forward pass twice. If the forward pass writes
+variables, it writes them twice. Therefore the function restores their values after the first run.
+It uses this module to check that the forward pass writes no other variables.
 """
 
 from typing import Any

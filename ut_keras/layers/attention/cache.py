@@ -273,7 +273,7 @@ class LayerCache:
         earlier steps are the stored values.
         """
         rows_per_step = self.layout.rows_per_step[name]
-        # The numbers are tensors if the batch size is unknown when the search is traced.
+        # This number is a tensor if the batch size is unknown when the search is traced.
         num_steps = tf.shape(store)[0] // tf.maximum(rows_per_step, 1)
         steps = tf.range(num_steps)[:, tf.newaxis]  # [N, 1]
         rows = steps * rows_per_step + rows  # [N, rows of a step]
@@ -288,8 +288,8 @@ class LayerCache:
         """
         store, rows_per_step = self.stores[name], self.layout.rows_per_step[name]
         # A slice of the first axis is not a copy.
-        here = tf.slice(store, [self.step * rows_per_step, 0], [rows_per_step, store.shape[-1]])
-        return tf.reshape(here, self.layout.shapes[name])
+        rows = tf.slice(store, [self.step * rows_per_step, 0], [rows_per_step, store.shape[-1]])
+        return tf.reshape(rows, self.layout.shapes[name])
 
     def read_previous(self, name: str, count: int) -> tf.Tensor:
         """Return the stored values of the `count` positions before each column.
@@ -345,9 +345,9 @@ def writable_zeros(shape: Sequence[Any], dtype: tf.DType | str) -> tf.Tensor:
     if litert.is_traced():
         return litert.zeros(shape, dtype)
     # `tf.zeros` may return a constant that other operations share.
-    made = tf.raw_ops.Empty(shape=tf.stack(shape), dtype=dtype, init=True)
-    made.set_shape([part if isinstance(part, int) else None for part in shape])
-    return made
+    zeros = tf.raw_ops.Empty(shape=tf.stack(shape), dtype=dtype, init=True)
+    zeros.set_shape([size if isinstance(size, int) else None for size in shape])
+    return zeros
 
 
 def write_in_place(x: tf.Tensor, indices: tf.Tensor, values: tf.Tensor) -> tf.Tensor:

@@ -267,8 +267,8 @@ def _combined_mask(state, padding_mask, attention_mask, use_causal_mask):
     """Return one attention mask for all masks of a call.
 
     A key is hidden if at least one of the masks hides it. The arguments are those of
-    `StateLayer.call`. The result is an `AttentionMask`, a bool tensor
-    that broadcasts to [B, H, S, S], or None.
+    `StateLayer.call`. The result is an `AttentionMask`, a bool tensor that broadcasts to
+    [B, H, S, S], or None.
     """
     combined_mask = _key_mask(padding_mask)
     if use_causal_mask:

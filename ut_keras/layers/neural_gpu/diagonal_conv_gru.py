@@ -78,6 +78,7 @@ class DiagonalConvGRU(conv_gru.GatedConvolution):
         return conv_gru.UnitOutput(state, saturation)
 
     def _shift(self, x):
+        """Return shift(x), [B, S, D]. See the class."""
         shifted = self.hidden_size // 3
         kept = self.hidden_size - 2 * shifted
         if self.shift_axis == "width":
