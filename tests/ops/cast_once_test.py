@@ -1,3 +1,5 @@
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
@@ -5,6 +7,7 @@ import tensorflow as tf
 
 from ut_keras import hparams, models
 from ut_keras.decoding import generate, options
+from ut_keras.models import universal_transformer
 from ut_keras.ops import cast_once
 
 TINY = "hidden_size=16,filter_size=20,num_heads=2,activation_dtype=bfloat16"
@@ -81,6 +84,55 @@ def test_layer_reads_the_same_value_and_changes_its_variables(policy):
     assert read.dtype == layer.compute_dtype
     assert read == expected
     assert layer.calls.value == 4
+
+
+class _FunctionLayer(_Reader):
+    """Reads its weight in a `tf.function`."""
+
+    @tf.function
+    def read(self):
+        return tf.convert_to_tensor(self.weight)
+
+    def call(self, x):
+        return self.read()
+
+
+@pytest.mark.parametrize("is_eager", [False, True])
+def test_function_of_a_layer_reads_new_values_after_the_scope(is_eager):
+    layer = _FunctionLayer(dtype="mixed_bfloat16", name="reader")
+    layer.build(())
+
+    def read():
+        with cast_once.scope(layer.trainable_weights, layer.compute_dtype):
+            return layer(tf.zeros([]))
+
+    first = (read if is_eager else tf.function(read))()
+    assert first == tf.cast(1 / 3, tf.bfloat16)
+    layer.weight.assign(2.0)
+    assert layer(tf.zeros([])) == 2.0
+    assert tf.function(lambda: layer(tf.zeros([])))() == 2.0
+
+
+class _WithLateLayer(universal_transformer.UniversalTransformer):
+    """A model whose layer `extra` is built in its first call."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.extra = keras.layers.Dense(9)
+
+    def logits(self, *args, **kwargs):
+        return self.extra(super().logits(*args, **kwargs))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_search_initializes_layers_that_it_builds(dtype):
+    other = _model("universal")
+    hp = dataclasses.replace(other.hparams, activation_dtype=dtype)
+    model = _WithLateLayer(hp, other.specs)
+    source = {"inputs": np.array([[2, 3, 4, 1]], np.int32)}
+    model.generate(source, decode_length=2)
+    model.extra.bias.assign(tf.one_hot(3, 9, 100.0))
+    assert (model.generate(source, decode_length=2).ids.numpy() == 3).all()
 
 
 def test_weight_without_a_cast_is_exact():

@@ -8,6 +8,7 @@ Keras casts each weight that the layer reads. TensorFlow repeats these casts in 
 loop. In a search, they can take more time than the matrix products.
 """
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -17,11 +18,15 @@ import tensorflow as tf
 from ut_keras.ops import private_api
 
 
-def scope(weights: Iterable[keras.Variable], dtype: str) -> keras.StatelessScope:
+def scope(weights: Iterable[keras.Variable], dtype: str) -> contextlib.AbstractContextManager[Any]:
     """Return a scope in which layers use casts that this function has computed.
 
     A layer reads the same values as without the scope. If a layer reads a weight without a cast, it
-    still gets the exact weight.
+    still gets the exact weight. A layer's own `tf.function` also reads the exact weight, because
+    TensorFlow may call this function again outside of the scope.
+
+    If no weight needs a cast, the scope has no effect. Otherwise all layers must be built, because
+    Keras does not initialize variables that are created in the scope.
 
     Args:
         weights: Keras variables. Calls of layers in the scope must not change them, so only weights
@@ -33,7 +38,7 @@ def scope(weights: Iterable[keras.Variable], dtype: str) -> keras.StatelessScope
         for variable in weights
         if tf.as_dtype(variable.dtype).is_floating and variable.dtype != dtype
     }
-    return _CastWeights(casts)
+    return _CastWeights(casts) if casts else contextlib.nullcontext()
 
 
 class _CastWeights(keras.StatelessScope):
@@ -47,9 +52,12 @@ class _CastWeights(keras.StatelessScope):
     def __init__(self, casts: Mapping[tuple[int, str], tf.Tensor]) -> None:
         super().__init__(initialize_variables=False)
         self._casts = casts
+        self._graph = tf.compat.v1.get_default_graph()
 
     def get_current_value(self, variable: keras.Variable) -> Any:
         """Return the tensor that replaces a variable, or None."""
+        if not private_api.is_in_control_flow_of(self._graph):
+            return None
         # In a call of a layer, this is the dtype to which Keras casts the variable.
         return self._casts.get((id(variable), variable.dtype))
 
