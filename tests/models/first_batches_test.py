@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 
 from ut_keras import hparams, models
-from ut_keras.models import first_batches
+from ut_keras.data.features import FeatureSpec
+from ut_keras.models import first_batches, universal_transformer
 
 SIZE = "hidden_size=4,num_heads=1,filter_size=4,num_rec_steps=1"
 
@@ -101,3 +102,23 @@ def test_fit_logs_what_it_finds_in_the_first_batch(kind, caplog):
     assert int(model.optimizer.iterations) == 3 * epochs
     for words in ("padding='post'", "do not shift", "EOS, the id 1"):
         assert sum(words in message for message in caplog.messages) == 1
+
+
+class _TakesFourElements(universal_transformer.UniversalTransformer):
+    """A model whose `train_step` reads batches that Keras' `train_step` would reject."""
+
+    def train_step(self, data):
+        x, y, weights, factor = data
+        return {"loss": factor[0] * super().train_step((x, y, weights))["loss"]}
+
+
+@pytest.mark.parametrize("kind", ["generator", "dataset"])
+def test_fit_accepts_other_batches_for_a_train_step_of_a_user(kind):
+    names = {name: FeatureSpec(9, "symbol") for name in ("inputs", "targets")}
+    model = _TakesFourElements(hparams.get("universal_transformer_tiny", SIZE), names)
+    model.compile("sgd", run_eagerly=True)
+    ids = np.array([[5, 6, 1]])
+    batch = ({"inputs": ids, "targets": ids}, ids, np.ones([1, 3]), np.zeros(1, np.float32))
+    dataset = tf.data.Dataset.from_tensors(batch)
+    data = {"generator": (batch for _ in range(1)), "dataset": dataset}[kind]
+    assert model.fit(data, shuffle=False, verbose=0).history["loss"] == [0.0]

@@ -64,7 +64,9 @@ class FittedModel(compiled_model.CompiledModel):
         given = _FIT.bind(self, *args, **kwargs).arguments
         generators.check_epochs(given)
         self._check_first_batch(*array_checks.first_batch(*map(given.get, _DATA)))
-        if self.distribute_strategy.num_replicas_in_sync == 1 and "x" in given:
+        has_own_batches = self.overrides("train_step")  # such as tuples of four elements
+        is_single = self.distribute_strategy.num_replicas_in_sync == 1
+        if is_single and "x" in given and not has_own_batches:
             given["x"] = first_batches.observed(given["x"], self._check_first_batch)
         fit_callbacks.check_learning_rate(self, given.get("callbacks"))
         private_api.forget_restored_epoch(self)
