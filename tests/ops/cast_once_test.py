@@ -86,33 +86,6 @@ def test_layer_reads_the_same_value_and_changes_its_variables(policy):
     assert layer.calls.value == 4
 
 
-class _FunctionLayer(_Reader):
-    """Reads its weight in a `tf.function`."""
-
-    @tf.function
-    def read(self):
-        return tf.convert_to_tensor(self.weight)
-
-    def call(self, x):
-        return self.read()
-
-
-@pytest.mark.parametrize("is_eager", [False, True])
-def test_function_of_a_layer_reads_new_values_after_the_scope(is_eager):
-    layer = _FunctionLayer(dtype="mixed_bfloat16", name="reader")
-    layer.build(())
-
-    def read():
-        with cast_once.scope(layer.trainable_weights, layer.compute_dtype):
-            return layer(tf.zeros([]))
-
-    first = (read if is_eager else tf.function(read))()
-    assert first == tf.cast(1 / 3, tf.bfloat16)
-    layer.weight.assign(2.0)
-    assert layer(tf.zeros([])) == 2.0
-    assert tf.function(lambda: layer(tf.zeros([])))() == 2.0
-
-
 class _WithLateLayer(universal_transformer.UniversalTransformer):
     """A model whose layer `extra` is built in its first call."""
 
@@ -124,6 +97,14 @@ class _WithLateLayer(universal_transformer.UniversalTransformer):
         return self.extra(super().logits(*args, **kwargs))
 
 
+class _WithFunction(universal_transformer.UniversalTransformer):
+    """A model that computes its logits in a `tf.function`."""
+
+    @tf.function
+    def logits(self, *args, **kwargs):
+        return super().logits(*args, **kwargs)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_search_initializes_layers_that_it_builds(dtype):
     other = _model("universal")
@@ -133,6 +114,19 @@ def test_search_initializes_layers_that_it_builds(dtype):
     model.generate(source, decode_length=2)
     model.extra.bias.assign(tf.one_hot(3, 9, 100.0))
     assert (model.generate(source, decode_length=2).ids.numpy() == 3).all()
+
+
+def test_function_of_a_users_model_reads_new_weights_after_a_search():
+    other = _model("universal")
+    model = _WithFunction(other.hparams, other.specs)
+    source = {"inputs": np.array([[2, 3, 4, 1]], np.int32)}
+    features = {**source, "targets": np.array([[5, 6, 1]], np.int32)}
+    model.generate(source, decode_length=2)
+    model(features)
+    for weight in model.trainable_variables:
+        weight.assign(tf.zeros_like(weight.value))
+    assert not np.any(model(features))
+    model.generate({"inputs": np.array([[2, 3, 1], [4, 1, 0]], np.int32)}, decode_length=2)
 
 
 def test_weight_without_a_cast_is_exact():

@@ -31,9 +31,9 @@ from ut_keras.decoding import (
 )
 from ut_keras.decoding.decoded_model import DecodedModel
 from ut_keras.decoding.options import NUMBERS, Options
-from ut_keras.layers.basic import embedding, plugged_in
+from ut_keras.layers.basic import embedding
 from ut_keras.layers.basic.signature import Shape, StepInputs
-from ut_keras.ops import cast_once, compiled, private_api
+from ut_keras.ops import cast_once, compiled, own_layers, private_api
 
 # If one of these options is 0, the graph has no input for this option.
 _OMITTED_AT_ZERO = ("eos_penalty", "temperature", "min_length")
@@ -298,9 +298,7 @@ def _search_untrimmed(
             is a Python int, all shapes are static.
         max_output_length: int32 [B]. Default: computed from the shape of the source.
     """
-    # This trace may build layers of a user. Keras cannot build them in the scope of `cast_once`.
-    is_built = not any(plugged_in.unbuilt_layers([model]))
-    weights = model.trainable_weights if is_built else ()
+    weights = model.trainable_weights if own_layers.are_all(model) else ()
     with cast_once.scope(weights, model.compute_dtype):
         task = _task(model, source_features, trace_options, values, max_output_length)
         if trace_options.temperature:

@@ -22,11 +22,11 @@ def scope(weights: Iterable[keras.Variable], dtype: str) -> contextlib.AbstractC
     """Return a scope in which layers use casts that this function has computed.
 
     A layer reads the same values as without the scope. If a layer reads a weight without a cast, it
-    still gets the exact weight. A layer's own `tf.function` also reads the exact weight, because
-    TensorFlow may call this function again outside of the scope.
+    still gets the exact weight. If no weight needs a cast, the scope has no effect.
 
-    If no weight needs a cast, the scope has no effect. Otherwise all layers must be built, because
-    Keras does not initialize variables that are created in the scope.
+    The scope is for layers of ut_keras (`own_layers.are_all`). A layer of a user might create
+    weights in the scope, which Keras would not initialize. Or it might read a weight in a
+    `tf.function` of its own, which TensorFlow calls again outside of the scope.
 
     Args:
         weights: Keras variables. Calls of layers in the scope must not change them, so only weights
@@ -52,15 +52,12 @@ class _CastWeights(keras.StatelessScope):
     def __init__(self, casts: Mapping[tuple[int, str], tf.Tensor]) -> None:
         super().__init__(initialize_variables=False)
         self._casts = casts
-        self._graph = tf.compat.v1.get_default_graph()
 
     def get_current_value(self, variable: keras.Variable) -> Any:
         """Return the tensor that replaces a variable, or None."""
-        if not private_api.is_in_control_flow_of(self._graph):
-            return None
         # In a call of a layer, this is the dtype to which Keras casts the variable.
         return self._casts.get((id(variable), variable.dtype))
 
     def add_update(self, update: tuple[keras.Variable, Any]) -> None:
-        """Change a variable, as without this scope."""
+        """Change a variable, such as the state of a random number generator."""
         private_api.assign(*update)

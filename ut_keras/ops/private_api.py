@@ -21,7 +21,7 @@ from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 from keras.src.backend.common.variables import AutocastScope
 from tensorflow.python.eager import context, record
 from tensorflow.python.framework import ops
-from tensorflow.python.ops import control_flow_util, control_flow_v2_func_graphs
+from tensorflow.python.ops import control_flow_util
 
 # TensorFlow
 
@@ -56,27 +56,6 @@ def compiled_by_xla(is_compiled: bool) -> Iterator[None]:
         yield
     finally:
         _IS_COMPILED.reset(before)
-
-
-def is_in_control_flow_of(graph: tf.Graph) -> bool:
-    """Return whether the current graph is `graph`, or a loop or condition inside `graph`.
-
-    The result is False in a `tf.function` inside `graph`, and in a `tf.init_scope`.
-
-    Promise: in a search with bfloat16, a user's layer can contain its own `tf.function`. Public
-    alternative: none. All graphs of functions, loops and conditions are a `tf.Graph`, and only
-    their private classes differ.
-    Test: `tests/ops/cast_once_test.py`.
-    """
-    current: Any = tf.compat.v1.get_default_graph()
-    bodies = (
-        control_flow_v2_func_graphs.WhileBodyFuncGraph,
-        control_flow_v2_func_graphs.WhileCondFuncGraph,
-        control_flow_v2_func_graphs.CondBranchFuncGraph,
-    )
-    while current is not graph and isinstance(current, bodies):
-        current = current.outer_graph
-    return current is graph
 
 
 def may_record_gradients() -> bool:
@@ -148,7 +127,7 @@ def uncast_value(variable: keras.Variable) -> Any:
 def assign(variable: keras.Variable, value: Any) -> None:
     """Set the value of a variable, also inside a `keras.StatelessScope`.
 
-    Promise: in a search with bfloat16, a user's layer can count its calls in a variable. Public
+    Promise: in a search with bfloat16, layers sample new random numbers in each iteration. Public
     alternative: inside a `keras.StatelessScope`, `variable.assign` only records the new value, and
     a loop cannot pass this value out of its body.
     Test: `tests/ops/cast_once_test.py`.

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.ops import devices, private_api
+from ut_keras.ops import devices, own_layers, private_api
 
 # Loops with more steps are not unrolled, because the time of compiling grows with the number of
 # unrolled steps. A step with a condition takes more than twice as long to compile as another step.
@@ -110,14 +110,9 @@ def _is_unrolled(layer, first, max_steps, takes_all_steps):
         return is_unrolled(max_steps)
     return (
         max_steps <= MAX_UNROLLED_CONDITIONS
-        and all(_is_of_ut_keras(part) for part in private_api.flatten_layers(layer))
+        and own_layers.are_all(layer)
         and all(_has_known_shape(leaf) for leaf in tf.nest.flatten(first, expand_composites=True))
     )
-
-
-def _is_of_ut_keras(layer):
-    """Return whether a layer is not a layer of a user."""
-    return type(layer).__module__.startswith("ut_keras.")
 
 
 def _has_known_shape(leaf):
