@@ -511,10 +511,13 @@ def _check_targets(y):
 
 
 def _check_one_hot(loss, y, logits):
-    """Raise ValueError if a loss would broadcast ids [B, 1] to the shape [B, C] of the logits."""
-    shape = tf.TensorShape(y.shape)
-    is_broadcast = shape.rank == logits.shape.rank and shape[-1] == 1 != logits.shape[-1]
-    if is_broadcast and not compiled_model.reads_ids(loss):
+    """Raise ValueError if a loss of Keras would broadcast ids to the shape [B, C] of the logits.
+
+    The ids have the shape [B, 1] or [B]. Keras broadcasts [B] without an error if B = C.
+    """
+    shape, rank = tf.TensorShape(y.shape), logits.shape.rank
+    has_no_classes = shape.rank == rank - 1 or (shape.rank == rank and shape[-1] == 1)
+    if has_no_classes and logits.shape[-1] != 1 and not compiled_model.reads_ids(loss):
         raise ValueError(
             "loss must read ids, such as keras.losses.SparseCategoricalCrossentropy("
             "from_logits=True), or the targets must be one-hot, as keras.utils.to_categorical "
