@@ -6,9 +6,10 @@
 #            `validation_steps` is not set, the first validation uses all batches. Each later
 #            validation uses the two batches again, because the generator has no others. `fit` trains
 #            on a generator in the same way if `steps_per_epoch` is not set. The only sign is the
-#            warning "Your input ran out of data". Keras also shows it for the complete first epoch.
-# Surprise:  a generator that is exhausted gives batches again, so validation seems to work. But the
-#            results of the first epoch and of all later epochs are about different data.
+#            warning "Your input ran out of data". Keras also shows this warning in the first epoch,
+#            which is complete.
+# Surprise:  the generator is exhausted, but Keras still finds two batches, so validation seems to
+#            work. The results of later epochs are for other data than the result of the first.
 # Output seen (5 batches, labels 0 to 4, no learning):
 #   array: mean label of each validation: [2.0, 2.0, 2.0]
 #   generator: mean label of each validation: [2.0, 0.5, 0.5]

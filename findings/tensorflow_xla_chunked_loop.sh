@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Under XLA, a loop that reads a sequence of length 1 in larger chunks has no iteration.
+# Under XLA, a loop in chunks of 2 or more positions skips a sequence of length 1.
 #
 # Version:   tensorflow 2.21.0, on a CPU. Reported as
 #            https://github.com/tensorflow/tensorflow/issues/123067.
