@@ -73,7 +73,7 @@ SIZES = {
     "c": {"hidden": 512, "filter": 2048, "heads": 8, "vocab": 8192, "batch": 4, "length": 2048},
     "l": {"hidden": 512, "filter": 2048, "heads": 8, "vocab": 8192, "batch": 1, "length": 16384},
 }
-SEARCH_LENGTH = 64  # of the sources and the outputs
+SEARCH_LENGTH = 64  # tokens of each source and each output of a search
 _BYTES_PER_SECOND, _FLOP_PER_SECOND, _LAUNCH_SECONDS = 4.0e12, 650e12, 1.5e-6
 
 _WIDTHS = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s16": 2, "u16": 2}
@@ -133,7 +133,9 @@ def _compiled(request, checkout):
         worker.close()
         # XLA does not know the numbers of iterations of some loops. An update has a loop over the
         # steps. A search has a loop over the positions, which contains a loop over the steps. In an
-        # adaptive search, this loop contains a loop over earlier positions that need more steps.
+        # adaptive model, the loop over the steps contains a third loop. This third loop computes
+        # missing steps of earlier positions. Here it has no iterations, because all positions take
+        # all steps.
         iterations = (SEARCH_LENGTH, STEPS, 0) if request[1] else (STEPS,)
         return compile_for_gpu(path, iterations)
 
@@ -269,8 +271,8 @@ def kernels_of(program, iterations=(STEPS,)):
     Args:
         program: str, XLA's text form of a program after all passes.
         iterations: tuple of ints, the numbers of iterations of loops for which XLA does not know
-            these numbers: first of loops outside of all others, then of the loops inside them, and
-            so on. The last number is also for all deeper loops.
+            them. The first number is for loops that are not inside another loop. The second number
+            is for loops inside one loop, and so on. The last number is also for all deeper loops.
     """
     functions, entry = _functions(program)
 

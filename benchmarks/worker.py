@@ -11,7 +11,7 @@ import os
 import subprocess
 import tempfile
 
-LINES_OF_FAILURE = 20  # how many lines of its messages the error of a failed worker shows
+MAX_SHOWN_LINES = 20  # the error about a failed worker shows so many lines of its messages
 
 
 def rounds(text):
@@ -111,7 +111,7 @@ class Worker:
             self.process.stdin.write(f"{text}\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            raise SystemExit(self._why_it_ended()) from None
+            raise SystemExit(self._close_and_explain()) from None
 
     def request(self, text):
         """Send a request and return the result.
@@ -123,13 +123,13 @@ class Worker:
         for line in self.process.stdout:
             if line.startswith("RESULT "):
                 return json.loads(line.removeprefix("RESULT "))
-        raise SystemExit(self._why_it_ended())
+        raise SystemExit(self._close_and_explain())
 
-    def _why_it_ended(self):
-        """Close the worker, and return a message with the last messages of the process."""
+    def _close_and_explain(self):
+        """Close the worker, and return an error text with its exit code and its last messages."""
         code = self.process.wait()
         self.messages.seek(0)
-        last = self.messages.read().splitlines()[-LINES_OF_FAILURE:]
+        last = self.messages.read().splitlines()[-MAX_SHOWN_LINES:]
         self.close()
         first = f"A worker must return a result. Received: exit code {code} of this command:"
         return "\n".join([first, f"    {' '.join(self.command)}", "Its last messages:", *last])

@@ -24,15 +24,13 @@ def per_word(encoder: text_encoder.TextEncoder) -> features.FeatureMetric:
     def function(logits, targets, features):
         import tensorflow as tf
 
-        from ut_keras.data.reading import indexed_batches
+        from ut_keras.ops.weak_call import weak_call
 
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
             labels=targets, logits=tf.cast(logits, tf.float32)
         )
         total = tf.reduce_sum(losses * tf.cast(targets != text_encoder.PAD, tf.float32))
-        words = tf.numpy_function(
-            indexed_batches.weak_call(words_of.count), [targets], tf.float32, stateful=False
-        )
+        words = tf.numpy_function(weak_call(words_of.count), [targets], tf.float32, stateful=False)
         words.set_shape([])
         return total, words
 

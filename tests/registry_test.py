@@ -123,7 +123,7 @@ def test_name_must_be_a_string():
 
 def test_get_names_the_flag_of_another_kind():
     with pytest.raises(
-        registry.UnknownNameError, match="pass --hparams_set=transformer_tiny, in P"
+        registry.UnknownNameError, match="pass --hparams_set=transformer_tiny, or c"
     ):
         models.check_name("transformer_tiny")
     with pytest.raises(

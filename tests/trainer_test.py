@@ -204,7 +204,7 @@ def test_resume_rejects_another_vocabulary(data_dir, finished_run, capsys, tmp_p
     [
         ({"--problem": "algorithmic_reverse_binary4"}, "algorithmic_reverse_binary40"),
         ({"--model": "transfomer"}, "The nearest names: transformer"),
-        ({"--model": "transformer_tiny"}, "pass --hparams_set=transformer_tiny, in"),
+        ({"--model": "transformer_tiny"}, "pass --hparams_set=transformer_tiny, or"),
         ({"--hparams_set": "transformer_tin"}, "transformer_tiny"),
         ({"--hparams": "hiden_size=8"}, "hidden_size"),
         ({"--hparams": "hidden_size=eight"}, "hidden_size"),

@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # The least similarity of a name that an error suggests, from 0 to 1. With 0.5, names that have
 # only some letters in common are suggested.
 _SIMILARITY = 0.6
-_MOST_SHOWN = 3  # the most names of another kind that an error shows
+_MOST_SHOWN = 3  # how many names of another kind an error shows at most
 _LONGEST_SHOWN = 200  # the longest text of an object that an error shows instead of a name
 
 # Matches before a capital letter that is followed by a small letter or digit, and between a small
@@ -32,7 +32,7 @@ _LONGEST_SHOWN = 200  # the longest text of an object that an error shows instea
 _BOUNDARY = re.compile(r"(?<=.)(?=[A-Z][a-z0-9]+)|(?<=[a-z0-9])(?=[A-Z])")
 
 
-_BY_FLAG: dict[str, "Registry"] = {}  # the registries whose names are values of flags
+_REGISTRIES_BY_FLAG: dict[str, "Registry"] = {}  # the registries whose names are values of flags
 
 
 class UnknownNameError(UserError):
@@ -52,16 +52,16 @@ class Registry:
 
     Args:
         kind: str. The kind of the registered objects, for error messages ("problem").
-        flag: str. The flag of the commands that takes a name of this registry. "" if there is none.
-            With a flag, the errors of other registries also name the objects of this registry.
-        function: str. The function that takes a name of this registry in Python.
+        flag: str. The flag of the commands that takes a name of this registry, or "". If a name is
+            unknown in another registry, but known in a registry with a flag, the error says so.
+        function: str. The Python function that takes a name of this registry, for these errors.
     """
 
     def __init__(self, kind: str, flag: str = "", function: str = "") -> None:
         self.kind = kind
         self.flag, self.function = flag, function
         if flag:
-            _BY_FLAG[flag] = self
+            _REGISTRIES_BY_FLAG[flag] = self
         self._entries: dict[str, Any] = {}
         self._unsupported: dict[str, str] = {}
 
@@ -144,23 +144,30 @@ class Registry:
             if reason and not difflib.get_close_matches(str(name), self._entries, cutoff=0.95):
                 raise UnsupportedNameError(f"The {self.kind} {name!r} is not supported: {reason}.")
             message = unknown_name_message(self.kind, name, self._entries)
-            for other in _BY_FLAG.values():
+            for other in _REGISTRIES_BY_FLAG.values():
                 if name in other:
                     raise OtherKindError(f"{message} {other.hint(name)}")
-            others = [other for other in _BY_FLAG.values() if other is not self]
+            others = [other for other in _REGISTRIES_BY_FLAG.values() if other is not self]
             hints = [hint for other in others if (hint := other.hint_of_prefix(name))]
             raise UnknownNameError(" ".join([message, *hints]))
         return self._entries[name]
 
     def hint(self, name: str) -> str:
-        """Return the sentence for a name of this registry that was given for another kind."""
+        """Return a sentence that says how to use a name of this registry.
+
+        Errors of other registries contain it.
+        """
         kind = _with_article(self.kind)
         return (
-            f"{name!r} is {kind}: pass --{self.flag}={name}, in Python {self.function}({name!r})."
+            f"{name!r} is {kind}: pass --{self.flag}={name}, or call {self.function}({name!r}) in "
+            "Python."
         )
 
     def hint_of_prefix(self, prefix: object) -> str:
-        """Return the sentence for the beginning of names that was given for another kind, or ""."""
+        """Return a sentence that lists names of this registry with a prefix, or "" if none has it.
+
+        Errors of other registries contain it.
+        """
         found = [name for name in self.names() if name.startswith(f"{prefix}_")]
         if not found:
             return ""
@@ -220,6 +227,7 @@ def is_notebook_rerun(before: Any, now: Any) -> bool:
 
 
 def _with_article(kind):
+    """Return a kind with "a" or "an". The "h" in "hparams" is spoken with a vowel."""
     return f"{'an' if kind[0] in 'aeho' else 'a'} {kind}"
 
 

@@ -96,7 +96,7 @@ def test_table_has_one_line_per_version(command):
     assert len(lines) == 4 and "5 x 0.0 MB, fusion.1" in lines[3]
 
 
-def test_loops_of_a_search_have_their_numbers_of_iterations(command):
+def test_nested_loops_use_their_own_numbers_of_iterations(command):
     start, rest = _PROGRAM.replace("known_trip_count", "other").split("%body (state")
     middle = """%outer (s: (f32[4,8], f32[2,4,8])) -> (f32[4,8], f32[2,4,8]) {
   %s = (f32[4,8]{1,0}, f32[2,4,8]{2,1,0}) parameter(0)

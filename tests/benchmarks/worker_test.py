@@ -43,7 +43,7 @@ def test_error_shows_the_last_messages_of_a_failed_worker(worker):
 
 
 def test_result_follows_many_messages(worker):
-    """With a pipe for the messages, the worker would wait until somebody reads them."""
+    """With a pipe for the messages, the worker would wait until the pipe is read."""
     program = "import sys; sys.stderr.write('x' * 2**20); input(); print('RESULT 3')"
     working = worker.Worker([sys.executable, "-c", program])
     assert working.request("step") == 3

@@ -53,11 +53,11 @@ def _count(model, *args, **kwargs):
 
 
 def test_generator_for_several_epochs_raises(model):
-    """Keras repeats only the first two batches of a generator."""
-    with pytest.raises(ValueError, match=r"x must be .* steps_per_epoch .* for 3 epochs\.$"):
+    """From the second epoch on, Keras would read only the first two batches of a generator."""
+    with pytest.raises(ValueError, match=r"x must be .* steps_per_epoch .* for 3 epochs\. "):
         model.fit(_batches(5), epochs=3, verbose=0)
     arrays = {"targets": IDS}, IDS
-    match = r"validation_data must be .* validation_steps .* for 2 epochs\.$"
+    match = r"validation_data must be .* validation_steps .* for 2 epochs\. "
     for arguments in ({"epochs": 2}, {"epochs": 4, "validation_freq": 2}):
         with pytest.raises(ValueError, match=match):
             model.fit(*arrays, validation_data=_batches(5), verbose=0, **arguments)

@@ -69,7 +69,7 @@ def test_export_rejects_arguments(call, message):
 def test_dtype_policy_of_a_model_cannot_be_changed():
     """The layers would keep their own policies, and so would a clone of the model."""
     model = examples.make("classifier")
-    with pytest.raises(ValueError, match=r"dtype_policy cannot be .*Received: 'mixed_bfloat16'\."):
+    with pytest.raises(ValueError, match=r"dtype_policy cannot .*Received: 'mixed_bfloat16'\. "):
         model.dtype_policy = "mixed_bfloat16"
     model.dtype_policy = model.dtype_policy
     assert model.compute_dtype == model.encoder.compute_dtype == "float32"

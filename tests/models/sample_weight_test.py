@@ -177,7 +177,7 @@ def test_class_weight_of_ids():
 
 
 @pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf])
-def test_weights_below_zero_or_not_finite_raise(wrong):
+def test_negative_or_infinite_weights_raise(wrong):
     """With the default loss, weights of -1 would train as weights of 1."""
     model, _ = _compiled("universal")
     weights = np.array([1.0, 0.0, wrong])

@@ -197,7 +197,7 @@ _WITHOUT_DROPOUT = "layer_prepostprocess_dropout=0,attention_dropout=0,relu_drop
 def test_xla_gives_the_same_loss_and_gradients(name, for_gpu, monkeypatch):
     """Under XLA, many layers compute values again in their gradients.
 
-    In programs for a GPU, the recurrence steps are written out. A CPU runs them here.
+    In programs for a GPU, the loop over the steps is unrolled. A CPU runs these programs here.
     """
     kind, overrides = VARIANTS[name]
     model = examples.make(kind, _WITHOUT_DROPOUT + overrides)

@@ -252,7 +252,7 @@ def _field_hint(name, flags):
 
     hparams = {f.name for cls in hparam_schema.classes() for f in dataclasses.fields(cls)}
     fields = {"hparams": hparams, "decode_hparams": decode_hparams.DECODER}
-    # T2T's versions before 1.3 have flags such as --decode_beam_size.
+    # Early versions of T2T, such as 1.2.0, have flags such as --decode_beam_size.
     if "decode_hparams" in flags and name.removeprefix("decode_") in decode_hparams.DECODER:
         name = name.removeprefix("decode_")
     use = [f"--{flag}={name}=…" for flag in fields if flag in flags and name in fields[flag]]

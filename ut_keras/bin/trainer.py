@@ -165,12 +165,13 @@ def _check_data(setup, compilation, make_epoch, make_eval_dataset):
 
 
 def _check_encoder_lengths(setup):
-    """Compare the lengths of a training batch, if the model predicts one id per input position.
+    """Check the lengths of the first training batch, for an encoder without a decoder.
 
-    The graph of the update makes the same check, but only after its compilation.
+    Such a model predicts one id for each input position. The graph of the update makes the same
+    check, but only after its compilation.
 
     Raises:
-        DataError: if the targets of the first batch have another length than the inputs.
+        DataError: if the targets have another length than the inputs.
     """
     from ut_keras.models.transformer import TransformerEncoder
 
@@ -241,7 +242,7 @@ def _trainer(setup, strategy, compilation):
     with strategy.scope():
         if setup.trains:
             model = models.get(args.model, setup.hp, problem, data_dir)
-        else:  # without the notes of `get`, which help to choose a model for training
+        else:  # `models.get` would log notes that help to choose a model for training
             specs = problem.feature_specs(data_dir)
             model = models.from_specs(args.model, setup.hp, specs, problem.target_space_id)
         decode_hparams.check_depth(setup.decode, model)

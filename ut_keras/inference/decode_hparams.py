@@ -85,8 +85,9 @@ _FIXED = {
     "mlperf_threshold": 25.0,
     "mlperf_success": False,
 }
-# Decode hparams of T2T's versions before 1.3. The search of ut_keras always computes only the last
-# position, so both values have the same outputs.
+# Decode hparams that only older versions of T2T have: T2T 1.2.4 has both, and T2T 1.5.3 still has
+# `problem_idx`. The search of ut_keras always computes the logits of the last position only, so
+# `use_last_position_only` has no effect.
 _OLDER_FIXED = {"problem_idx": 0}
 _OLDER_WITHOUT_EFFECT = {"use_last_position_only": True}
 

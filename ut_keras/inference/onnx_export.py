@@ -85,7 +85,7 @@ def export_onnx(
 
 
 def _check_no_sru(model):
-    """Raise `ValueError` for an SRU in a decoder, whose ONNX graph cannot run."""
+    """Raise `ValueError` if a model with a decoder has SRUs. Its ONNX graph could not run."""
     values = vars(model.hparams)
     for name, value in (("ffn_layer", "sru"), ("add_sru", True)):
         if model.decoder is not None and values.get(name) == value:

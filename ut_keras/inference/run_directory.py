@@ -32,8 +32,8 @@ _OWN_PACKAGE = (
     "package."
 )
 _WEIGHTS_HINT = (
-    " If model.save_weights wrote this file, build the model and call model.load_weights. To save "
-    'the model too, use model.save("NAME.keras").'
+    " If model.save_weights wrote this file, make the model and call model.load_weights. To save a "
+    'complete model, use model.save("NAME.keras").'
 )
 _MOST_NAMES = 5  # maximum number of runs in an error message
 

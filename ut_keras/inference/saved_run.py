@@ -48,7 +48,7 @@ from ut_keras.visualize import observer, step_lens
 # The limits of a batch of texts: examples, ids and characters.
 _ROWS, _IDS, _CHARACTERS = 64, 8192, 32768
 
-# What to call instead of a method that a Keras model has and a `SavedRun` has not.
+# What to call instead of a method that Keras models have, but a `SavedRun` lacks.
 _METHODS_OF_MODELS = {
     "fit": "run.model.fit(run.dataset(pairs)), after run.model.compile()",
     "evaluate": "run.model.evaluate(run.dataset(pairs))",
@@ -203,9 +203,9 @@ class SavedRun:
         return cls(model, features.encoders, features.prefixes)
 
     def __getattr__(self, name: str) -> Any:
-        """Raise `AttributeError`. For a method of Keras' models, the message says what to call.
+        """Raise `AttributeError`. For a method of Keras models, the message says what to call.
 
-        Python calls this method only if there is no such attribute.
+        Python calls `__getattr__` only if the object has no attribute of this name.
         """
         if name in _METHODS_OF_MODELS:
             raise AttributeError(

@@ -26,8 +26,9 @@ def targets_and_weights(
         weights: float [B], [B, 1] or [B, T]. Optional.
 
     Returns:
-        (targets int32 [B, T], weights float32 [B, T]), where T = 1 for classes. Negative weights
-        are NaN, so the loss is NaN: a graph cannot raise an error on every device.
+        (targets int32 [B, T], weights float32 [B, T]), where T = 1 for classes. A negative weight
+        becomes NaN, so the loss is NaN. An error is not possible on every device, because a graph
+        computes the weights.
 
     Raises:
         ValueError: if the targets do not have an int dtype. A cast would truncate floats. Also if
@@ -100,8 +101,8 @@ def as_matrix(weights: tf.Tensor) -> tf.Tensor:
 def check(name: str, weights: np.ndarray) -> None:
     """Check that all weights are finite, and at least 0.
 
-    The loss is divided by the sum of the weights. If all weights are negative, the loss is
-    therefore the same as with positive weights.
+    The loss is divided by the sum of the weights. Therefore weights of -1 would give the same loss
+    as weights of 1.
 
     Raises:
         ValueError: if a weight is negative, inf or NaN.
@@ -110,9 +111,8 @@ def check(name: str, weights: np.ndarray) -> None:
     if wrong.size:
         raise ValueError(
             f"{name} must be finite and at least 0, because the default loss is divided by the sum "
-            f"of the weights. Received: {wrong[0]}. For negative weights, such as advantages, "
-            "compile the model with keras.losses.SparseCategoricalCrossentropy(from_logits=True, "
-            "ignore_class=0)."
+            f"of the weights. Received: {wrong[0]}. For negative weights, compile the model "
+            "with keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)."
         )
 
 

@@ -17,7 +17,7 @@ _LOG = logging.getLogger("ut_keras")
 
 
 def first_batch(x: Any, y: Any = None, weights: Any = None) -> tuple[Any, Any, Any]:
-    """Return the data of `fit` to check: the arguments, or the first batch of a `PyDataset`.
+    """Return the arguments of `fit`, or the first batch if `x` is a `PyDataset`.
 
     Other datasets may give each batch only once, so this function does not read their batches.
     See `first_batches`.
@@ -28,7 +28,7 @@ def first_batch(x: Any, y: Any = None, weights: Any = None) -> tuple[Any, Any, A
         weights: the sample weights, or None.
 
     Returns:
-        (x, y, weights). Tensors are converted to arrays, also those in a dict x.
+        (x, y, weights). Tensors are converted to arrays, also the tensors in a dict `x`.
     """
     if isinstance(x, keras.utils.PyDataset) and x.num_batches:
         x, y, weights = keras.utils.unpack_x_y_sample_weight(x[0])
@@ -38,7 +38,7 @@ def first_batch(x: Any, y: Any = None, weights: Any = None) -> tuple[Any, Any, A
 
 
 def _as_array(value):
-    """Convert a tensor to an array. Return other values unchanged, also the tensors of a graph."""
+    """Return a tensor as an array. Return tensors of a graph, and other values, unchanged."""
     is_eager = isinstance(value, tf.Tensor) and not tf.is_symbolic_tensor(value)
     return value.numpy() if is_eager else value
 

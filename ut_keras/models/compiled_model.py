@@ -74,8 +74,8 @@ class CompiledModel(private_api.ReplicaModel):
 
         Raises:
             ValueError: if `loss_weights` has several numbers, or `jit_compile` is neither a bool
-                nor "auto". Also if the targets are sequences and `loss` is a loss of Keras for
-                numbers, such as "mse". It would compare the ids of the targets with the logits.
+                nor "auto". Also if the targets are sequences, and `loss` is a loss of Keras for
+                numbers, such as "mse". Such a loss would subtract ids from logits.
         """
         is_auto = _is_auto(jit_compile)
         if optimizer is None:
@@ -160,7 +160,7 @@ def _single_weight(loss_weights):
 
 
 def _keras_name(one):
-    """Return the name of a loss or metric of Keras, or "" for another loss or metric."""
+    """Return the name of a loss or metric of Keras, or "" if it is not from Keras."""
     if isinstance(one, str):
         return one
     is_keras = getattr(one, "__module__", "").startswith("keras.")
@@ -173,26 +173,29 @@ def _short_name(one):
 
 
 def reads_ids(loss: Any) -> bool:
-    """Return whether a loss reads ids as targets, and not one-hot targets, as most losses of Keras.
+    """Return whether the targets of a loss are ids.
+
+    Most losses of Keras need one-hot targets instead.
 
     Args:
-        loss: the argument of `compile`. Losses that are not from Keras read ids.
+        loss: the argument of `compile`. If a loss is not from Keras, the result is True.
     """
     names = filter(None, map(_short_name, keras.tree.flatten(loss)))
     return all(name.startswith(_LOSSES_OF_IDS) for name in names)
 
 
 def _example_of_loss(class_labels):
-    """Return a loss of Keras that fits the model. For labels, 0 is a class and not padding."""
+    """Return the Python code of a loss of Keras that fits the model."""
+    # The id 0 is padding in a sequence, but it is a class of a classifier.
     ignored = "" if class_labels else ", ignore_class=0"
     return f"keras.losses.SparseCategoricalCrossentropy(from_logits=True{ignored})"
 
 
 def _check_loss(loss):
-    """Raise `ValueError` if a loss of Keras is not for sequences of ids.
+    """Raise `ValueError` if a loss of Keras is neither a cross-entropy nor CTC.
 
-    Such a loss, for example "mse", subtracts the ids of the targets from the logits. If the shapes
-    fit, Keras raises no error.
+    Such a loss, for example "mse", subtracts the ids of the targets from the logits. Keras raises
+    no error if it can broadcast the shapes.
     """
     for one in keras.tree.flatten(loss):
         if not _keras_name(one):

@@ -1,6 +1,6 @@
-"""Observe the first batch of a generator or `tf.data.Dataset` that `fit` reads.
+"""Check the first batch of a generator or `tf.data.Dataset` while `fit` reads the data.
 
-Each batch reaches the model once and unchanged, also if the data can be read only once.
+Each batch still reaches the model once and unchanged, also if the data can be read only once.
 """
 
 import itertools
@@ -16,13 +16,14 @@ from ut_keras.ops.weak_call import weak_call
 
 
 def observed(x: Any, check: Callable[..., Any]) -> Any:
-    """Return data with the batches of `x`. The first batch is passed to a method.
+    """Return data with the same batches as `x`, and call `check` with the first batch.
 
     Args:
-        x: the data of `fit`. Other data than generators and datasets are returned unchanged.
+        x: the data of `fit`. Only generators and datasets are observed. Other data are returned
+            unchanged.
         check: bound method with the arguments x, y and weights. Each of them is an array, a dict,
-            tuple or list of arrays, or None. The caller must keep the object of the method. An
-            exception of the method ends the reading.
+            tuple or list of arrays, or None. The caller must keep a reference to the object of the
+            method. If the method raises an exception, the reading ends with an error.
     """
     if isinstance(x, types.GeneratorType):
         return _observed_generator(x, check)
@@ -32,12 +33,16 @@ def observed(x: Any, check: Callable[..., Any]) -> Any:
 
 
 def _is_on_host(dataset):
-    """Return False for a dataset that ends with `prefetch_to_device`, the last possible step."""
+    """Return False for a dataset whose batches are on a GPU.
+
+    Such a dataset ends with `prefetch_to_device`. TensorFlow allows no transformation after it.
+    """
     tensors = tf.nest.flatten(dataset, expand_composites=True)
     return not any("GPU" in tensor.device for tensor in tensors)
 
 
 def _observed_generator(batches, check):
+    """Read and check the first batch. Return a generator of all batches."""
     first = list(itertools.islice(batches, 1))
     if first:
         check(*keras.utils.unpack_x_y_sample_weight(first[0]))
@@ -45,13 +50,16 @@ def _observed_generator(batches, check):
 
 
 def _chained(first, batches):
-    """Return a generator, because Keras accepts no other iterator."""
-    yield from itertools.chain(first, batches)  # at the end, a chain does not close its parts
+    """Yield the first batch and all other batches. Keras accepts no other iterators."""
+    # Unlike `yield from batches`, a chain does not close `batches` if its reader stops early.
+    yield from itertools.chain(first, batches)
 
 
 def _observed_dataset(dataset, check):
+    """Return a dataset that calls `check` when its first batch is read for the first time."""
     call = weak_call(check)
-    is_checked: list[bool] = []  # every epoch begins with is_first=True
+    # Every epoch begins with is_first=True, but only the first epoch calls `check`.
+    is_checked: list[bool] = []
 
     @tf.autograph.experimental.do_not_convert
     def step(is_first, batch):

@@ -272,7 +272,7 @@ class FittedModel(compiled_model.CompiledModel):
         return self.train_function
 
     def _weights_of_classes(self, class_weight):
-        """Return the weight of each id, float32 [V]."""
+        """Return the weight of each id, float32 [V]. Raise `ValueError` for a wrong weight."""
         table = weights_lib.of_each_id(class_weight, self.specs["targets"].vocab_size)
         self._check_weights("class_weight", table)
         return table
@@ -283,6 +283,7 @@ class FittedModel(compiled_model.CompiledModel):
             weights_lib.check(name, np.asarray(_single(name, weights)))
 
     def _check_first_batch(self, x, y=None, weights=None):
+        """Check the arrays of a batch, and the positions of EOS and padding in them."""
         self._check_arrays(x, y, weights)
         if self.has_default_loss and "targets" in self.input_features:
             array_checks.check_ends(self.specs, x)

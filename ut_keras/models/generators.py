@@ -1,7 +1,7 @@
 """Python generators as the data of `fit`.
 
-A generator yields each batch once. Keras reads the first two batches to learn their shapes, and
-keeps them. In every later epoch, it reads these two batches again, and then finds no others.
+A generator yields each batch once. Keras reads its first two batches to learn their shapes, and
+keeps them. In every later epoch, Keras finds only these two batches.
 """
 
 import types
@@ -12,8 +12,8 @@ from typing import Any
 def check_epochs(given: Mapping[str, Any]) -> None:
     """Raise `ValueError` if `fit` would read a generator again in a later epoch.
 
-    With a number of steps, Keras reads the generator only once, and warns when it has no more
-    batches.
+    If the number of steps is set, each epoch reads the next batches of the generator. Keras warns
+    if there are too few.
 
     Args:
         given: dict, the arguments of `fit` that the caller passed.
@@ -28,11 +28,13 @@ def check_epochs(given: Mapping[str, Any]) -> None:
     _check(given, "validation_data", "validation_steps", "validate", validations)
 
 
-def _check(given, name, steps, verb, times):
-    if isinstance(given.get(name), types.GeneratorType) and not given.get(steps) and times > 1:
+def _check(given, name, steps_name, verb, times):
+    """Check one argument of `fit`, which Keras would read `times` times."""
+    is_generator = isinstance(given.get(name), types.GeneratorType)
+    if is_generator and not given.get(steps_name) and times > 1:
         raise ValueError(
-            f"{name} must be arrays, a tf.data.Dataset or a keras.utils.PyDataset, or {steps} must "
-            "be set. A generator yields its batches only once. From the second epoch on, Keras "
-            f"would {verb} on its first two batches only. "
-            f"Received: a generator for {times} epochs."
+            f"{name} must be arrays, a tf.data.Dataset or a keras.utils.PyDataset, or {steps_name} "
+            f"must be set. Received: a generator for {times} epochs. A generator yields its "
+            f"batches only once. From the second epoch on, Keras would {verb} on its first two "
+            "batches only."
         )

@@ -117,10 +117,10 @@ class KerasModel(fitted_model.FittedModel):
         """Raise ValueError for another policy, because Keras would not pass it to the layers."""
         if keras.dtype_policies.get(value) != self.dtype_policy:
             raise ValueError(
-                "dtype_policy cannot be changed, because the layers keep their own policies. Make "
-                "a model with the hparam activation_dtype=bfloat16, or after "
-                "keras.config.set_dtype_policy. Then call its set_weights with "
-                f"model.get_weights(). Received: {value!r}."
+                f"dtype_policy cannot be changed after a model is made. Received: {value!r}. Make "
+                "a new model, with the hparam activation_dtype=bfloat16 or after a call of "
+                "keras.config.set_dtype_policy. To copy the weights, call "
+                "new_model.set_weights(model.get_weights())."
             )
 
     def quantize(self, mode: Any = None, **kwargs: Any) -> None:

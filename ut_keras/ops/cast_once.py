@@ -19,7 +19,7 @@ from ut_keras.ops import private_api
 
 
 def scope(weights: Iterable[keras.Variable], dtype: str) -> contextlib.AbstractContextManager[Any]:
-    """Return a scope in which layers use casts that this function has computed.
+    """Cast weights, and return a scope in which layers use the results.
 
     A layer reads the same values as without the scope. If a layer reads a weight without a cast, it
     still gets the exact weight. If no weight needs a cast, the scope has no effect.
@@ -29,8 +29,8 @@ def scope(weights: Iterable[keras.Variable], dtype: str) -> contextlib.AbstractC
     `tf.function` of its own, which TensorFlow calls again outside of the scope.
 
     Args:
-        weights: Keras variables. Calls of layers in the scope must not change them, so only weights
-            that training changes are suitable.
+        weights: Keras variables that no layer changes when it is called in the scope. Trainable
+            weights meet this condition.
         dtype: the dtype to which layers cast the weights.
     """
     casts = {
@@ -42,7 +42,7 @@ def scope(weights: Iterable[keras.Variable], dtype: str) -> contextlib.AbstractC
 
 
 class _CastWeights(keras.StatelessScope):
-    """A scope that replaces weights by tensors.
+    """A scope in which layers read tensors instead of weights.
 
     Args:
         casts: dict from (id of a variable, dtype) to a tensor. The tensor replaces the variable

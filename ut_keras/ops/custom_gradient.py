@@ -36,8 +36,8 @@ def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a function like `tf.custom_gradient`.
 
     In the gradient function, `private_api.is_compiled_by_xla` has the same result as in `function`.
-    This matters for dropout, which samples other masks under XLA than without XLA. The gradient
-    function must sample the same mask as `function`.
+    This matters for dropout. The gradient function must sample the same mask as `function`, but the
+    masks under XLA are different from the masks without XLA.
 
     Args:
         function: function from tensors to (results, gradient function).
@@ -47,11 +47,11 @@ def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
         results, gradient = function(*tensors)
         is_compiled = private_api.is_compiled_by_xla()
 
-        def gradient_with_same_result(*upstream):
+        def gradient_in_same_form(*upstream):
             with private_api.compiled_by_xla(is_compiled):
                 return gradient(*upstream)
 
-        return results, gradient_with_same_result
+        return results, gradient_in_same_form
 
     with_gradient = tf.custom_gradient(with_results_and_gradient)
 

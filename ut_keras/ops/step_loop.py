@@ -34,8 +34,8 @@ def run(
 
     If the number of steps is not known, each unrolled step is a `tf.cond`. XLA cannot compile the
     gradient of a `tf.cond` that contains a `tf.while_loop`, and a layer of a user may contain a
-    `tf.while_loop`. Therefore such a loop is not unrolled if `layer` is a layer of a user or
-    contains one.
+    `tf.while_loop`. Therefore a loop with an unknown number of steps is not unrolled if `layer` is,
+    or contains, a layer of a user.
 
     Args:
         layer: the layer that takes the steps.

@@ -9,10 +9,10 @@ def weak_call(method: Any) -> Callable[..., Any]:
     """Return a function that calls a bound method through a weak reference.
 
     This function is for `tf.numpy_function`. TensorFlow keeps the Python function of an operation
-    as long as the outermost graph exists, often until the process ends. Every object to which the
-    function refers would exist as long as the graph. With the weak reference, the code that makes
-    the operation must keep the bound object alive. A `tf.data.Dataset` keeps the objects to which
-    its functions refer.
+    as long as the outermost graph exists, often until the process ends. TensorFlow would also keep
+    every object to which the function refers. With the weak reference, it does not keep the object
+    of the method. Therefore the caller must keep this object as long as the operation is used. A
+    `tf.data.Dataset` keeps the objects to which its functions refer.
     """
     reference: Any = weakref.WeakMethod(method)
 

@@ -60,10 +60,10 @@ def depthwise_conv1d(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
 def copies_after(upstream: Sequence[Any], values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Return copies of `values` that TensorFlow computes only after the upstream gradients.
 
-    A gradient may call a function a second time, so that the forward pass need not keep the
-    function's intermediate tensors. TensorFlow and XLA compute equal operations only once. If both
-    calls had the same inputs, TensorFlow and XLA would keep the intermediate tensors of the first
-    call after all. Therefore the gradient calls the function with these copies.
+    A gradient may call a function of the forward pass a second time. The forward pass then need not
+    keep the function's intermediate tensors. But TensorFlow and XLA compute equal operations only
+    once. If both calls had the same inputs, TensorFlow and XLA would skip the second call, and keep
+    the intermediate tensors. Therefore the gradient calls the function with these copies.
 
     Args:
         upstream: upstream gradients. An entry may be None.

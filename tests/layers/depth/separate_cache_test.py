@@ -1,4 +1,4 @@
-"""In a search that XLA compiles for a GPU, each recurrence step has a cache of its own."""
+"""In a search that XLA compiles for a GPU, each recurrence step has its own cache."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_separate_caches_have_the_values_of_one_cache(overrides, request):
                 np.testing.assert_allclose(tf.concat(parts, axis=0), store, atol=1e-6)
 
 
-def test_loop_of_xla_has_one_cache(xla_for_gpu):
+def test_loop_that_is_not_unrolled_has_one_cache(xla_for_gpu):
     steps = step_loop.MAX_UNROLLED_STEPS + 1
     decoder = examples.make("universal", f"num_rec_steps={steps}").decoder
     assert isinstance(decoder.start_cache(SIZE)[0], dict)

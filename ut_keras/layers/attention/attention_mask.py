@@ -110,8 +110,8 @@ class Conditions(NamedTuple):
     key_mask: tf.Tensor | None = None  # bool [B or 1, H or 1, S]
     segments: Any = None  # has the meaning of `AttentionMask.segments`
     tensor: tf.Tensor | None = None  # bool [B or 1, H or 1, T, S]
-    # bool [B or 1, H or 1, T or 1], True for queries that may attend to at least one key. None: all
-    # queries are such queries.
+    # bool [B or 1, H or 1, T or 1], True for queries that may attend to at least one key. None
+    # means that this is True for all queries.
     has_key: tf.Tensor | None = None
 
 
@@ -137,7 +137,12 @@ def conditions_of(mask: AttentionMask | tf.Tensor | None) -> Conditions:
 
 
 def _with_key_mask(key_mask, causal):
-    """Return the conditions of a mask of keys [B or 1, H or 1, S], and of a causal mask."""
+    """Return the conditions of a key mask.
+
+    Args:
+        key_mask: bool [B or 1, H or 1, S].
+        causal: bool. True: a query also attends only to keys that are not after it.
+    """
     if causal:
         has_key = tf.cumsum(tf.cast(key_mask, tf.int32), axis=-1) > 0
     else:

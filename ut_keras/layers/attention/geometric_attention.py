@@ -134,8 +134,8 @@ _MAX_MATMUL_LENGTH = 128
 def _sum_by_matmul(log_no_match, distances):
     """Sum over nearer keys by a matrix product. See `GeometricAttention._sum_over_nearer`.
 
-    For each query, the keys are ranked by their distance. The matrix has a 1 if key k is nearer to
-    the query than key j.
+    For each query, the entry (k, j) of the matrix is 1 if key k is nearer to the query than key j.
+    A rank of the keys by their distance decides which key is nearer.
     """
     rank = 2 * tf.abs(distances) - tf.cast(distances > 0, tf.int32)
     nearer = tf.cast(rank[:, :, tf.newaxis] < rank[:, tf.newaxis], log_no_match.dtype)  # [T, k, j]

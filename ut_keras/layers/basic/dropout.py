@@ -99,10 +99,10 @@ class Dropout(PositionWise):
     def _factors(self, x, seed):
         """Return the factors by which dropout multiplies the elements of `x`.
 
-        The factors depend only on the seed, and on the shape and dtype of `x`. The gradient calls
-        this method with the upstream gradient, which has the same shape. It must not use a shape
-        that the forward pass has computed: in the gradient of a loop, such a shape is not a
-        constant, and XLA needs a constant shape.
+        The factors depend only on the seed, and on the shape and dtype of `x`. A gradient function
+        passes the upstream gradient as `x`, which has the same shape. XLA needs a constant shape.
+        In the gradient of a loop, a shape that the forward pass has computed is not a constant.
+        Therefore this method reads the shape from its argument.
         """
         return factors(sample_kept(self._shape(x), seed, self.rate), self.rate, x.dtype)
 

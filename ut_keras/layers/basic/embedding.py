@@ -249,7 +249,7 @@ class TargetSpaceEmbedding(WithKernels, PositionWise):
 # floats.
 
 
-# The end of the errors for texts in place of ids.
+# The end of the errors about texts that a caller passes instead of ids.
 HOW_TO_USE_TEXTS = (
     'To use texts, load the run: run = ut_keras.load("FOLDER"), or make one from the model: '
     "run = SavedRun.of(model, problem, data_dir). Then call run.translate, run.generate or "
@@ -343,9 +343,9 @@ def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
         ) from error
     if ids.dtype.is_floating and private_api.is_shape_inference():
         return tf.cast(ids, tf.int32)
-    # TensorFlow converts an empty list to floats.
     if ids.dtype == tf.string:
         raise ValueError(f"{name} must contain ids. Received: texts. {HOW_TO_USE_TEXTS}")
+    # TensorFlow converts an empty list to floats.
     if not ids.dtype.is_integer and ids.shape.num_elements() != 0:
         raise ValueError(
             f"{name} must have an int dtype. Received: {ids.dtype.name}. "

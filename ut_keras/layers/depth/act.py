@@ -2,10 +2,10 @@
 
 At every step, each position gets a halting probability. A position halts at the step at which the
 sum of its halting probabilities exceeds 1 - epsilon. The remainder of a position is 1 minus the sum
-before that step. At the last step, the remainder replaces the halting probability. The output
-combines the states of all steps, with these probabilities as weights. The ponder cost is the mean
-of (number of steps + remainder). The loss includes the ponder cost, so the model learns to take
-only the steps that it needs (Graves 2016; Dehghani et al. 2019, section 2.2).
+before that step. At this last step, the remainder replaces the halting probability. The output
+combines the states of all steps, with the resulting probabilities as weights. The ponder cost is
+the mean of (number of steps + remainder). The loss includes the ponder cost, so the model learns to
+take only the steps that it needs (Graves 2016; Dehghani et al. 2019, section 2.2).
 
 The defaults follow T2T. T2T differs from both papers in four ways. The following arguments select
 the behaviour of the papers instead:
@@ -479,10 +479,10 @@ class AdaptiveComputationTime(depth.Depth):
 
 
 def _check_halting(halting, backprop_steps, steps_sampling):
-    """Check that `halting` is a halting rule that allows the other two arguments.
+    """Check that `halting` is a halting rule, and that it allows the other two arguments.
 
     Raises:
-        ValueError: if it is not.
+        ValueError: if one of the two conditions is not met.
     """
     if not isinstance(halting, halting_lib.Rule):
         raise ValueError(f"halting must be a halting.Rule. Received: {type(halting).__name__}.")

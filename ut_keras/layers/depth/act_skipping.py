@@ -6,8 +6,8 @@
   the cache for all deeper steps. Then the loop removes the position from the tensor.
 - Examples. If all positions of an example halt together, the loop removes the complete example.
 
-In both cases, the loop takes as many steps as the slowest position. But the cost is only about the
-cost of p steps for all positions, where p is the average number of steps of a position.
+In both cases, the loop takes as many steps as the slowest position. But its cost is about the cost
+of applying p steps to all positions. Here, p is the average number of steps of a position.
 """
 
 from typing import Any, NamedTuple
@@ -322,9 +322,12 @@ def _write_results(results, index, loop_state, grid):
 
 
 def _shape_invariants(nest, changing_axis=None):
-    """Return the shapes of the tensors in a nest that stay the same in a loop.
+    """Return the shape invariants of the tensors in a nest, for a `tf.while_loop`.
 
-    The size of the axis `changing_axis` changes from step to step, so it is unknown in the result.
+    Args:
+        nest: nest of tensors.
+        changing_axis: int, the axis whose size changes from step to step. Its size is unknown in
+            the result. None: no size changes.
     """
 
     def shape(x):

@@ -4,8 +4,8 @@
     record = attention_recording.add(record, step, block_output)          after every step
     weights = attention_recording.stack(record, block, num_steps)         after the loop
 
-A loop carries the record in its state. Without `StepInputs.record_attention`, the record is (), and
-recording adds no operations to the loop.
+The state of the loop contains the record. If `StepInputs.record_attention` is False, the record is
+(), and recording adds no operations to the loop.
 """
 
 from typing import Any

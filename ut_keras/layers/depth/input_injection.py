@@ -1,4 +1,7 @@
-"""Input injections: layers with which every step of a recurrence reads the recurrence's input."""
+"""Input injections: layers that combine the state with the input of a recurrence.
+
+A recurrence calls its injection before every step.
+"""
 
 from typing import Any
 
@@ -49,8 +52,7 @@ class ConcatInjection(dense.WithKernels):
         H_t = Block(X_t + P_t)
 
     E is the input of the recurrence, usually the embeddings. The learned kernel of W has the shape
-    [2 D, D]. The map has no bias. `InputInjection` is the fixed map
-    W = sqrt(1/2) [I; I].
+    [2 D, D]. The map has no bias. `InputInjection` is the fixed map W = sqrt(1/2) [I; I].
 
     We wrote this layer from memory. We could not verify it against the paper or its code.
 

@@ -137,9 +137,10 @@ class MixedDepth(depth.DepthWrapper):
         )
 
     def _split_by_part(self, layer_values):
-        """Split a tuple with one entry per layer into a list of (part, entries of its layers).
+        """Return a list of (part, values of its layers).
 
-        If `layer_values` is None or (), all parts get this value.
+        Args:
+            layer_values: tuple with one value per layer. None or (): all parts get this argument.
         """
         pairs, start = [], 0
         for part in self._present_layers():

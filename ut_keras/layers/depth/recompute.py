@@ -78,8 +78,8 @@ class Recomputation:
 
         with private_api.stop_recording():  # an eager tape would keep the intermediate tensors
             call, outputs = stateless.check_repeatable(self._layer, lambda: run(values), values)
-        # In a branch of a `tf.cond`, the values may be tensors outside of the branch. But all
-        # outputs must be tensors of the branch.
+        # In a branch of a `tf.cond`, all outputs must be tensors of this branch. An argument may be
+        # a tensor from outside. Therefore an output that is an argument is copied.
         unchanged = {id(value) for value in values}
         outputs = [tf.identity(y) if id(y) in unchanged else y for y in outputs]
         is_used = [True] * len(tensors) + call.is_read

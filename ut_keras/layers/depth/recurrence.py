@@ -338,8 +338,8 @@ class Recurrence(depth.Depth):
         num_steps = size.num_steps or self.num_segments * self.num_steps
         if not step_loop.is_unrolled(num_steps):
             return super().start_cache(size)
-        # XLA would copy the stores of a step out of the stores of all steps. Therefore the cache is
-        # a tuple with a separate cache for each step.
+        # With one cache for all steps, XLA would copy the stores of each step out of this cache.
+        # Therefore the cache is a tuple with a separate cache for each step.
         one_step = size._replace(num_steps=1)
         start = super().start_cache
         return tuple(start(one_step) for _ in range(num_steps))
@@ -365,13 +365,13 @@ class Recurrence(depth.Depth):
 
         def body(loop):
             stores, step, later = loop.stores, loop.step, ()
-            if is_separate:  # the first cache is that of this step
+            if is_separate:  # the first cache belongs to this step
                 stores, step, later = loop.stores[0], 0, loop.stores[1:]
             *caches, signal_cache = cache_lib.layer_caches(stores, step, layouts)
             context = RecurrenceContext(state, signals, inputs._replace(cache=caches))
             new = _state_after(loop, self._apply_step(loop, context, signal_cache))
             stores = tuple(part.stores for part in (*caches, signal_cache))
-            if is_separate:  # after the last step, the caches are in the order of the steps again
+            if is_separate:  # after all steps, the caches are in the order of the steps again
                 stores = (*later, stores)
             return _with_static_shapes(new, loop)._replace(stores=stores)
 

@@ -1,4 +1,4 @@
-"""The arguments of a recurrence, made from hparams."""
+"""Makes the arguments of a recurrence from hparams."""
 
 from typing import Any
 

@@ -4,8 +4,8 @@
     record = supervised_recording.add(record, step, state, weights)       after every step
     steps = supervised_recording.stack(record)                            after the loop
 
-A loop carries the record in its state. If the loss uses only the output of the last step, the loop
-carries () instead.
+The state of the loop contains the record. If the loss uses only the output of the last step, the
+state contains () instead.
 """
 
 from typing import NamedTuple

@@ -110,13 +110,13 @@ def start_of_last_steps(
 
 
 def _run_all_steps(layer, loop, should_continue, take_step, max_steps, backprop_steps):
-    """Run a loop, and reset the seeds of the layer to their states before the last k steps.
+    """Run a loop, and reset the seeds of the layer to their values before the last k steps.
 
     The arguments are those of `start_of_last_steps`.
 
     Returns:
-        (number of steps, state before the last k steps). If the loop takes at most k steps, the
-        state is the state before the first step.
+        (number of steps, loop state before the last k steps). If the loop takes at most k steps,
+        this is the loop state before the first step.
     """
     seeds = stateless.seeds(layer)
     seed_values = [tf.convert_to_tensor(seed.value) for seed in seeds]
@@ -129,8 +129,8 @@ def _run_all_steps(layer, loop, should_continue, take_step, max_steps, backprop_
         )
         return step + 1, call.result, call.values, history
 
-    # The states before the last k steps, one TensorArray for each tensor. The state before step n
-    # is entry n % k. The first step writes entry 0 a second time.
+    # The loop states and seeds before each of the last k steps: one TensorArray for each tensor.
+    # The values before step n are in entry n % k. The first step writes entry 0 a second time.
     history = [
         tf.TensorArray(x.dtype, backprop_steps, element_shape=x.shape, clear_after_read=False)
         for x in (*_leaves(loop), *seed_values)
