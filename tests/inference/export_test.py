@@ -503,6 +503,7 @@ def test_export_rejects_arguments(tmp_path):
     assert_rejected(FileExistsError, "full", directory="full")
 
 
+@pytest.mark.slow
 def test_export_in_bfloat16_equals_the_model(tmp_path):
     model, (encoders, _) = export_models.bfloat16_model(), export_models.features("numbers")
     export_models.randomize(model, 3)

@@ -17,6 +17,8 @@ MODELS = {
     "adaptive": ("universal_transformer", "adaptive_universal_transformer_tiny", "act_max_steps=3"),
 }
 
+OTHERS = ("transformer", "adaptive")
+
 
 def _model(name):
     keras.utils.set_random_seed(1)
@@ -36,7 +38,9 @@ def _casts_of_weights_in_loops(search):
     return found
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", ["universal", *(pytest.param(n, marks=pytest.mark.slow) for n in OTHERS)]
+)
 @pytest.mark.parametrize("chosen", [{"beam_size": 3}, {"temperature": 1.0}])
 def test_search_casts_weights_before_its_loops(name, chosen, monkeypatch):
     source = {"inputs": np.array([[2, 3, 4, 1, 0], [5, 6, 7, 8, 1]], np.int32)}
