@@ -206,3 +206,15 @@ def test_loss_of_one_hot_targets_rejects_ids(loss):
     sparse = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile("sgd", sparse, metrics=[], run_eagerly=True)
     assert np.isfinite(model.test_on_batch(features, classes))
+
+
+def test_loss_may_be_a_dict_with_the_name_of_the_output():
+    model, features = examples.make("transformer", QUIET), examples.features("transformer")
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
+    results = []
+    for given in (loss, {"targets": loss}):
+        model.compile("sgd", given, metrics=[], run_eagerly=True)
+        results.append(model.test_on_batch(features, features["targets"]))
+    assert results[0] == results[1]
+    with pytest.raises(ValueError, match=r"the key 'targets'.*Received: .*\['output_1'\]"):
+        model.compile("sgd", {"output_1": loss})

@@ -75,11 +75,14 @@ class CompiledModel(private_api.ReplicaModel):
         Raises:
             ValueError: if `loss_weights` has several numbers, or `jit_compile` is neither a bool
                 nor "auto". Also if the targets are sequences, and `loss` is a loss of Keras for
-                numbers, such as "mse". Such a loss would subtract ids from logits.
+                numbers, such as "mse". Such a loss would subtract ids from logits. Also if `loss`
+                is a dict with other keys than "targets".
         """
         is_auto = _is_auto(jit_compile)
         if optimizer is None:
             optimizer = optimizers.get(self.hparams)
+        if isinstance(loss, Mapping):
+            loss = _loss_of_targets(loss)
         if loss is None:
             loss = losses.PaddedCrossEntropy(self.hparams.label_smoothing, self.class_labels)
         elif not any(map(self.overrides, ("call", "logits"))):
@@ -157,6 +160,16 @@ def _single_weight(loss_weights):
     if len(weights) != 1:
         raise ValueError(f"loss_weights must be one number. Received: {loss_weights!r}.")
     return float(weights[0])
+
+
+def _loss_of_targets(loss):
+    """Return the loss in a dict {"targets": loss}."""
+    if set(loss) != {"targets"}:
+        raise ValueError(
+            "loss must be a loss, or a dict with the key 'targets', because the model has one "
+            f"output. Received: a dict with the keys {[*loss]}."
+        )
+    return loss["targets"]
 
 
 def _keras_name(one):
