@@ -105,7 +105,10 @@ def test_nested_loops_use_their_own_numbers_of_iterations(command):
 
 %body (state"""
     nested = start + middle + rest.replace("condition=%c, body=%body", "condition=%c, body=%outer")
-    times = lambda iterations: [k.times for k in command.kernels_of(nested, iterations)]  # noqa: E731
+
+    def times(iterations):
+        return [kernel.times for kernel in command.kernels_of(nested, iterations)]
+
     assert times((7, 3)) == [21, 1] and times((7,)) == [49, 1] and times((7, 0)) == [0, 1]
     line = command.table("b", {"now": command.Compiled(1, 2, [])}, tokens=9)[1]
     assert line.split()[-1] == "tokens/s"

@@ -57,7 +57,7 @@ def test_generator_for_several_epochs_raises(model):
     with pytest.raises(ValueError, match=r"x must be .* steps_per_epoch .* for 3 epochs\. "):
         model.fit(_batches(5), epochs=3, verbose=0)
     arrays = {"targets": IDS}, IDS
-    match = r"validation_data must be .* validation_steps .* for 2 epochs\. "
+    match = r"validation_data must be .*PyDataset\. .* for 2 epochs\. "
     for arguments in ({"epochs": 2}, {"epochs": 4, "validation_freq": 2}):
         with pytest.raises(ValueError, match=match):
             model.fit(*arrays, validation_data=_batches(5), verbose=0, **arguments)
@@ -71,3 +71,14 @@ def test_generator_that_is_read_once_gives_all_batches(model):
     arguments = {"epochs": 3, "validation_freq": [2]}
     counts = _count(model, {"targets": IDS}, IDS, validation_data=_batches(4), **arguments)
     assert counts == {"train": [1, 1, 1], "test": [4]}
+
+
+def test_generator_with_validation_steps_is_logged(model, caplog):
+    """Each validation begins with the same two batches."""
+    data = ({"targets": IDS}, IDS)
+    arguments = {"validation_data": _batches(9), "validation_steps": 2, "verbose": 0}
+    model.fit(*data, **arguments)
+    assert not caplog.messages
+    model.fit(*data, epochs=2, **{**arguments, "validation_data": _batches(9)})
+    [line] = caplog.messages
+    assert "validation_data should be" in line and "the first two batches" in line

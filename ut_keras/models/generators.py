@@ -4,37 +4,48 @@ A generator yields each batch once. Keras reads its first two batches to learn t
 keeps them. In every later epoch, Keras finds only these two batches.
 """
 
+import logging
 import types
 from collections.abc import Mapping
 from typing import Any
+
+_LOG = logging.getLogger("ut_keras")
 
 
 def check_epochs(given: Mapping[str, Any]) -> None:
     """Raise `ValueError` if `fit` would read a generator again in a later epoch.
 
-    If the number of steps is set, each epoch reads the next batches of the generator. Keras warns
-    if there are too few.
+    With `steps_per_epoch`, each epoch reads the next batches of the generator. With
+    `validation_steps`, each validation reads the first two batches again, and then the next ones.
+    A log line says so.
 
     Args:
         given: dict, the arguments of `fit` that the caller passed.
     """
     epochs = range(given.get("initial_epoch", 0) + 1, given.get("epochs", 1) + 1)
-    _check(given, "x", "steps_per_epoch", "train", len(epochs))
+    if not given.get("steps_per_epoch"):
+        _check(given, "x", ", or steps_per_epoch must be set", "train", len(epochs))
     frequency = given.get("validation_freq", 1)
     if isinstance(frequency, int):
         validations = sum(epoch % frequency == 0 for epoch in epochs)
     else:
         validations = sum(epoch in frequency for epoch in epochs)
-    _check(given, "validation_data", "validation_steps", "validate", validations)
+    if not given.get("validation_steps"):
+        _check(given, "validation_data", "", "validate", validations)
+    elif isinstance(given.get("validation_data"), types.GeneratorType) and validations > 1:
+        _LOG.warning(
+            "validation_data should be arrays, a tf.data.Dataset or a keras.utils.PyDataset. "
+            "Received: a generator. Keras begins each validation with the first two batches of "
+            "the generator, so the validations use different data."
+        )
 
 
-def _check(given, name, steps_name, verb, times):
+def _check(given, name, other_remedy, verb, times):
     """Check one argument of `fit`, which Keras would read `times` times."""
-    is_generator = isinstance(given.get(name), types.GeneratorType)
-    if is_generator and not given.get(steps_name) and times > 1:
+    if isinstance(given.get(name), types.GeneratorType) and times > 1:
         raise ValueError(
-            f"{name} must be arrays, a tf.data.Dataset or a keras.utils.PyDataset, or {steps_name} "
-            f"must be set. Received: a generator for {times} epochs. A generator yields its "
+            f"{name} must be arrays, a tf.data.Dataset or a keras.utils.PyDataset{other_remedy}. "
+            f"Received: a generator for {times} epochs. A generator yields its "
             f"batches only once. From the second epoch on, Keras would {verb} on its first two "
             "batches only."
         )
