@@ -158,3 +158,27 @@ def test_program_of_xla_stores_no_random_numbers():
         assert "rng-bit-generator(" not in program and "u64[" not in program
     # The key of TensorFlow's own generator would be 267 instructions.
     assert (instructions[1] - instructions[0]) / 4 < 90
+
+
+def test_hashed_indices_of_similar_seeds_are_independent():
+    """The correlations of masks are those of independent numbers.
+
+    The masks have the seeds of consecutive calls, and seeds with one equal number.
+    """
+    size, rate = 2**18, 0.1
+    seeds = [(a, b) for a in (0, 1, 7) for b in range(8)] + [(5, 5), (-1, 2**31 - 1)]
+    sample = tf.function(
+        lambda values: tf.map_fn(
+            lambda value: seed.hashed_indices([size], value), values, fn_output_signature=tf.uint32
+        )
+    )
+    numbers = sample(tf.constant(seeds, tf.int32)).numpy()
+    masks = (numbers < rate * 2**32).astype(np.float32)
+    values = (masks - rate) / np.sqrt(rate * (1 - rate))  # mean 0 and variance 1
+    np.testing.assert_allclose(values.mean(axis=1), 0, atol=5 / np.sqrt(size))
+    between = (values @ values.T / size)[np.triu_indices(len(seeds), 1)]
+    lags = [*range(1, 65), 128, 512, 1024]
+    within = [np.mean(values[:, :-lag] * values[:, lag:], axis=1) for lag in lags]
+    for correlations in (between, np.ravel(within)):
+        np.testing.assert_allclose(correlations, 0, atol=5.5 / np.sqrt(size))
+        assert correlations.std() < 1.1 / np.sqrt(size)

@@ -36,24 +36,6 @@ def test_separable_convolution_has_no_convolution_under_xla():
     assert "convolution(" not in compiled.experimental_get_compiler_ir(x)(stage="hlo")
 
 
-def test_unrecognized_copies_are_not_merged():
-    """Without an unrecognized copy, XLA computes one exponential for both uses."""
-
-    def weights_and_total(x, largest, copy):
-        exps = tf.exp(x - copy(largest))
-        return tf.exp(x - largest) * 0.5, tf.reduce_sum(exps, axis=-1)
-
-    x = tf.constant(layer_checks.normal(3, 5))
-    largest = tf.reduce_max(x, axis=-1, keepdims=True)
-    expected = weights_and_total(x, largest, tf.identity)
-    for copy, exponentials in ((tf.identity, 1), (xla.unrecognized_copy, 2)):
-        compiled = tf.function(weights_and_total, jit_compile=True, autograph=False)
-        for found, wanted in zip(compiled(x, largest, copy), expected, strict=True):
-            np.testing.assert_allclose(found, wanted, rtol=1e-6)
-        program = compiled.experimental_get_compiler_ir(x, largest, copy)(stage="optimized_hlo")
-        assert program.count(" exponential(") == exponentials
-
-
 def test_why_not_compiled_keeps_the_complete_message_of_ut_keras():
     message = f"A weight must be short. Received: {'x' * 300}."
     assert xla.why_not_compiled(errors.UsageError(message)) == message[:-1]

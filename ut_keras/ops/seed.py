@@ -72,8 +72,12 @@ def random_int64(shape: Any, seed: tf.Tensor) -> tf.Tensor:
 def hashed_indices(shape: Any, seed: tf.Tensor) -> tf.Tensor:
     """Return one random number for each element: a hash of its index and the seed.
 
-    The number of the element with index i is h(h(i ^ h(seed[0])) ^ h(seed[1])). h is the hash
-    function lowbias32 (Wellons 2018), and ^ is the exclusive or.
+    The hash is lowbias32 (Wellons 2018) with two keys. The keys depend on the seed:
+
+        x = index ^ key_0
+        x = (x ^ x >> 16) * 0x7FEB352D
+        x = (x ^ x >> 15 ^ key_1) * 0x846CA68B
+        number = x ^ x >> 16                                  (^ is the exclusive or)
 
     Under XLA, these few operations become a part of the operation that reads the numbers. XLA's own
     random number generators have many more operations, and XLA stores their numbers.
@@ -87,18 +91,23 @@ def hashed_indices(shape: Any, seed: tf.Tensor) -> tf.Tensor:
     """
     count = tf.reduce_prod(tf.cast(shape, tf.int64))
     index = tf.cast(tf.reshape(tf.range(count), shape), tf.uint32)
-    keys = _hash(tf.bitcast(tf.cast(seed, tf.int32), tf.uint32))
-    return _hash(tf.bitwise.bitwise_xor(_hash(tf.bitwise.bitwise_xor(index, keys[0])), keys[1]))
+    numbers = tf.bitcast(tf.cast(seed, tf.int32), tf.uint32)
+    hashes = _lowbias32(numbers ^ tf.constant([0x243F6A88, 0x85A308D3], tf.uint32))
+    # Each key depends on both numbers of the seed. If two seeds differ in one number, they have two
+    # other keys.
+    keys = hashes ^ (hashes[::-1] * tf.constant([0x7FEB352D, 0x846CA68B], tf.uint32))
+    return _lowbias32(index ^ keys[0], keys[1])
 
 
-def _hash(x):
-    """Return lowbias32 of uint32 numbers."""
+def _lowbias32(x, key=0):
+    """Return the hash of uint32 numbers. See `hashed_indices`."""
+    x = (x ^ _right(x, 16)) * tf.constant(0x7FEB352D, tf.uint32)
+    x = (x ^ _right(x, 15) ^ key) * tf.constant(0x846CA68B, tf.uint32)
+    return x ^ _right(x, 16)
 
-    def xor_shifted(x, bits):
-        return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, tf.constant(bits, tf.uint32)))
 
-    x = xor_shifted(x, 16) * tf.constant(0x7FEB352D, tf.uint32)
-    return xor_shifted(xor_shifted(x, 15) * tf.constant(0x846CA68B, tf.uint32), 16)
+def _right(x, bits):
+    return tf.bitwise.right_shift(x, tf.constant(bits, tf.uint32))
 
 
 def stays_on_gpu() -> bool:

@@ -83,19 +83,6 @@ def copies_after(upstream: Sequence[Any], values: Sequence[tf.Tensor]) -> list[t
     return [x | zero if x.dtype == tf.bool else x + tf.cast(zero, x.dtype) for x in copies]
 
 
-def unrecognized_copy(x: tf.Tensor) -> tf.Tensor:
-    """Return a copy of `x` that XLA does not recognize as a copy.
-
-    An example: two operations read exp(x). XLA computes exp(x) once and stores it. If one of the
-    operations reads the exponential of this copy instead, XLA sees two different exponentials. XLA
-    then computes each exponential inside the operation that reads it, and stores neither of them.
-
-    Args:
-        x: float tensor.
-    """
-    return x + tf.cast(_unknown_zero(x), x.dtype)
-
-
 def _unknown_zero(x):
     """Return False for each number of a float tensor.
 

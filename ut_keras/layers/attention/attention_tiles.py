@@ -11,7 +11,7 @@ from ut_keras.layers.attention import attention_mask
 from ut_keras.layers.attention.attention_mask import MASKED_LOGIT, AttentionMask
 from ut_keras.layers.attention.blocks import Blocks, static
 from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.ops import private_api, xla
+from ut_keras.ops import private_api
 from ut_keras.ops.product import product
 
 # A tile contains all examples of a batch, unless such a tile would have more weights than this
@@ -242,7 +242,7 @@ class Tiles:
         return tf.slice(self.padded_mask_tensor, begin, size)
 
     def _kept_mask(self, index):
-        """Return a float mask of the weights of a tile that dropout keeps. None without dropout."""
+        """Return a bool mask of the weights of a tile that dropout keeps. None without dropout."""
         if self.dropout is None:
             return None
         shared = self.dropout.axes
@@ -252,8 +252,7 @@ class Tiles:
             0 if axis in shared else number for axis, number in zip((0, 2, 3), index, strict=True)
         )
         number = (group * self.queries.count + i) * self.keys.count + j
-        keep = dropout_lib.sample_kept(shape, self.seed + tf.stack([0, number]), self.dropout.rate)
-        return tf.cast(keep, self.sum_dtype)
+        return dropout_lib.sample_kept(shape, self.seed + tf.stack([0, number]), self.dropout.rate)
 
     # The forward pass: a loop over rows, each of which is a block of queries.
 
@@ -307,13 +306,10 @@ class Tiles:
         largest = tf.maximum(softmax.largest, tile_largest)
         factor = tf.exp(softmax.largest - largest)
         if private_api.is_compiled_by_xla():
-            # XLA would store the result of `tf.nn.softmax`. For batches of several examples, XLA's
-            # program for an H200 also stores exponentials with two uses. With a copy, the sum and
-            # the weights each compute their own exponentials.
-            weights = exps = tf.exp(logits - largest)
-            if self.q.shape[0] != 1:
-                exps = tf.exp(logits - xla.unrecognized_copy(largest))
-            tile_total = tf.reduce_sum(exps, axis=-1, keepdims=True)
+            # XLA would store the result of `tf.nn.softmax`. In XLA's program for an H200, a single
+            # kernel computes these exponentials, their sum and the weights after dropout.
+            weights = tf.exp(logits - largest)
+            tile_total = tf.reduce_sum(weights, axis=-1, keepdims=True)
             tile_factor = tf.ones_like(tile_total)
         else:
             # TensorFlow's softmax takes less time than an exponential function and a sum. It
@@ -324,8 +320,7 @@ class Tiles:
             tile_factor = tf.exp(tile_largest - largest)
             tile_factor /= tf.reduce_max(weights, axis=-1, keepdims=True)
             tile_total = tile_factor
-        keep = self._kept_mask(index)
-        kept = weights if keep is None else weights * keep
+        kept = _zero_dropped(weights, self._kept_mask(index))
         mixed = product(tf.cast(kept, self.dtype), value_block)
         mixed = softmax.mixed * factor + tf.cast(mixed, self.sum_dtype) * tile_factor
         return _Softmax(largest, softmax.total * factor + tile_total, mixed)
@@ -449,7 +444,7 @@ class Tiles:
         if blocks.normalizer is not None:
             logits -= blocks.normalizer[row]
         weights, keep = tf.exp(logits), self._kept_mask(index)
-        kept = weights if keep is None else weights * keep
+        kept = _zero_dropped(weights, keep)
         d_logits = kept * d_weights
         if blocks.mean is not None:
             d_logits -= weights * blocks.mean[row]
@@ -505,6 +500,15 @@ def _loop(start, end, body, state):
     return tf.while_loop(
         lambda number, _: number < end, step, (start, state), parallel_iterations=1
     )[1]
+
+
+def _zero_dropped(weights, keep):
+    """Return weights with 0 where the mask `keep` is False. None keeps all weights."""
+    if keep is None:
+        return weights
+    if private_api.is_compiled_by_xla():
+        return tf.where(keep, weights, tf.zeros([], weights.dtype))
+    return weights * tf.cast(keep, weights.dtype)  # on a CPU, a product is faster than `tf.where`
 
 
 def _pad(x, blocks):
