@@ -8,6 +8,7 @@ import argparse
 import base64
 import json
 import os
+from reprlib import repr as shortened
 
 import numpy as np
 import tensorflow as tf
@@ -18,21 +19,19 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.routing import Route
 
-ERRORS = (ValueError, TypeError, KeyError, AttributeError, OverflowError, tf.errors.OpError)
+ERRORS = (ValueError, TypeError, OverflowError, RecursionError, tf.errors.OpError)
 
 
 def make_app(folder, name):
     """Return the application for the highest version in a folder, such as served/reverse."""
-    version = max(filter(str.isdigit, os.listdir(folder)), key=int)
-    model = tf.saved_model.load(os.path.join(folder, version))
+    model = tf.saved_model.load(newest_version(folder))
 
     def predict(body):
-        function = model.signatures[body.get("signature_name", "serving_default")]
+        function = _signature(body, model.signatures)
         specs = function.structured_input_signature[1]
-        _check_names(body, ["instances", "signature_name"])
         rows = _checked(body["instances"], sorted(specs))
         columns = {key: [_value(row, key) for row in rows] for key in specs}
-        outputs = function(**{key: _tensor(columns[key], specs[key].dtype) for key in specs})
+        outputs = function(**{key: _tensor(columns[key], key, specs[key].dtype) for key in specs})
         lists = [outputs[name].numpy().tolist() for name in sorted(outputs)]
         return [dict(zip(sorted(outputs), row, strict=True)) for row in zip(*lists, strict=True)]
 
@@ -48,6 +47,37 @@ def make_app(folder, name):
     return Starlette(routes=[Route(f"/v1/models/{name}:predict", answer, methods=["POST"])])
 
 
+def newest_version(folder):
+    """Return the path of the highest version in a folder, or the folder if it is a version."""
+    if os.path.exists(os.path.join(folder, "saved_model.pb")):
+        return folder
+    versions = list(filter(str.isdigit, os.listdir(folder))) if os.path.isdir(folder) else []
+    if not versions:
+        raise ValueError(
+            "folder must contain an export of ut-exporter, such as served/reverse/1790000000. "
+            f"Received: {folder!r}."
+        )
+    return os.path.join(folder, max(versions, key=int))
+
+
+def _signature(body, signatures):
+    """Return the function that a request names, after checking the names in the request."""
+    names = ["instances", "signature_name"]
+    if not isinstance(body, dict):
+        raise ValueError(
+            f"The request must be an object with instances. Received: {shortened(body)}."
+        )
+    _check_names(body, names)
+    if "instances" not in body:
+        raise ValueError('instances must be in the request, as in {"instances": ["a text"]}.')
+    name = body.get("signature_name", "serving_default")
+    if not isinstance(name, str) or name not in signatures:
+        raise ValueError(
+            f"signature_name must be in {sorted(signatures)}. Received: {shortened(name)}."
+        )
+    return signatures[name]
+
+
 def _check_names(values, names):
     """Raise ValueError for a name without effect, such as an option of the search."""
     if unknown := sorted(set(values) - set(names)):
@@ -60,12 +90,16 @@ def _checked(rows, inputs):
     If the signature has several inputs, each instance must be an object.
     """
     if not isinstance(rows, list):
-        raise ValueError(f"instances must be a list. Received: {rows!r}.")
+        raise ValueError(f"instances must be a list. Received: {shortened(rows)}.")
+    names = ", ".join(inputs)
     if len(inputs) > 1 and not all(map(_is_object, rows)):
-        names = ", ".join(inputs)
-        raise ValueError(f"Each instance must be an object with {names}. Received: {rows!r}.")
+        raise ValueError(
+            f"Each instance must be an object with {names}. Received: {shortened(rows)}."
+        )
     for row in filter(_is_object, rows):
         _check_names(row, inputs)
+        if set(row) != set(inputs):
+            raise ValueError(f"Each object must have {names}. Received: {shortened(row)}.")
     return rows
 
 
@@ -76,18 +110,31 @@ def _is_object(row):
 def _value(row, key):
     """Return the value of the input `key`. An instance is an object, or the value itself."""
     value = row[key] if _is_object(row) else row
+    if not isinstance(value, dict):
+        return value
+    if set(value) != {"b64"} or not isinstance(value["b64"], str):
+        raise ValueError(f'{key} must be a value or {{"b64": "…"}}. Received: {shortened(value)}.')
     # Without `validate`, Python would skip characters that are not base64.
-    return base64.b64decode(value["b64"], validate=True) if isinstance(value, dict) else value
+    return base64.b64decode(value["b64"], validate=True)
 
 
-def _tensor(values, dtype):
-    """Return the values of an input as a tensor.
+def _tensor(values, key, dtype):
+    """Return the values of an input as a tensor of texts [B] or ids [B, S].
 
     If ids do not fit the dtype, NumPy raises an error.
     """
-    if dtype.is_integer:
-        np.array(values, dtype.as_numpy_dtype)  # tf.constant would drop the higher bits
-    return tf.constant(values, dtype)
+    if dtype == tf.string:
+        for value in values:
+            if not isinstance(value, str | bytes):
+                raise ValueError(f"{key} must be texts. Received: {shortened(value)}.")
+        return tf.constant(values, dtype)
+    for value in values:
+        if not isinstance(value, list) or any(type(number) is not int for number in value):
+            raise ValueError(f"{key} must be lists of ids. Received: {shortened(value)}.")
+    if len({len(value) for value in values}) > 1:
+        raise ValueError(f"{key} must be lists of one length. Fill shorter lists with 0.")
+    array = np.array(values, dtype.as_numpy_dtype)  # tf.constant would drop the higher bits
+    return tf.constant(array.reshape(len(values), len(values[0]) if values else 0))
 
 
 if __name__ == "__main__":
@@ -97,4 +144,8 @@ if __name__ == "__main__":
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8501)
     args = parser.parse_args()
+    try:
+        print(f"Loading {newest_version(args.folder)}…", flush=True)
+    except ValueError as error:
+        parser.error(str(error))
     uvicorn.run(make_app(args.folder, args.name), host=args.host, port=args.port)

@@ -73,9 +73,11 @@ def _wait(server, port, log):
 
 
 def _post(address, body):
-    request = urllib.request.Request(
-        f"http://{address}/v1/models/reverse:predict", json.dumps(body).encode()
-    )
+    return _post_bytes(address, json.dumps(body).encode())
+
+
+def _post_bytes(address, body):
+    request = urllib.request.Request(f"http://{address}/v1/models/reverse:predict", body)
     try:
         with urllib.request.urlopen(request, timeout=60) as response:
             return response.status, json.load(response)
@@ -120,16 +122,26 @@ def test_server_takes_other_signatures_and_encodings(address):
 @pytest.mark.parametrize(
     "body, expected",
     [
-        ([], "AttributeError"),
-        ({}, "instances"),
-        ({"instances": [1.5]}, "TypeError"),
+        ([], "must be an object with instances"),
+        ({}, "instances must be in the request"),
+        ({"instances": [1.5]}, "inputs must be texts. Received: 1.5"),
+        # TensorFlow would read one instance with two texts as two instances.
+        ({"instances": [["2 7", "3"]]}, "inputs must be texts. Received: ['2 7', '3']"),
+        ({"instances": [[2, 1], [1]], "signature_name": "ids"}, "Fill shorter lists with 0"),
+        ({"instances": [[2.5, 1]], "signature_name": "ids"}, "inputs must be lists of ids"),
         # The search of an export has fixed options.
         ({"instances": ["2"], "beam_size": 9}, "Received: beam_size"),
         ({"instances": [{"inputs": "2", "beam_size": 9}]}, "Received: beam_size"),
         # The server must not read a str as a list of characters.
         ({"instances": "2 7"}, "instances must be a list"),
         ({"instances": ["2 7"], "signature_name": "score"}, "inputs, targets"),
-        ({"instances": ["2"], "signature_name": "typo"}, "typo"),
+        ({"instances": ["2"], "signature_name": "typo"}, "Received: 'typo'"),
+        ({"instances": ["2"], "signature_name": ["ids"]}, "Received: ['ids']"),
+        (
+            {"instances": [{"inputs": "2 7"}], "signature_name": "score"},
+            "have inputs, targets",
+        ),
+        ({"instances": [{"b64": 5}]}, "Received: {'b64': 5}"),
         # Python would skip a character that is not base64.
         ({"instances": [{"b64": "Mi-A3"}]}, "base64"),
         # tf.constant would convert this number to the id 5.
@@ -139,3 +151,25 @@ def test_server_takes_other_signatures_and_encodings(address):
 def test_server_rejects_invalid_requests(address, body, expected):
     status, answer = _post(address, body)
     assert status == 400 and expected in answer["error"]
+
+
+@pytest.mark.slow
+def test_server_rejects_deeply_nested_json(address):
+    status, answer = _post_bytes(address, b"[" * 100_000)
+    assert status == 400 and "RecursionError" in answer["error"]
+
+
+@pytest.mark.slow
+def test_server_takes_a_version_and_an_empty_batch_of_ids(folder):
+    with _serving("rest_server.py", folder / "9") as address:
+        for name in ("serving_default", "ids"):
+            answer = _post(address, {"instances": [], "signature_name": name})
+            assert answer == (200, {"predictions": []})
+
+
+@pytest.mark.slow
+def test_server_names_a_folder_without_an_export(tmp_path):
+    script = os.path.join(EXAMPLES, "rest_server.py")
+    found = subprocess.run([sys.executable, script, tmp_path, "x"], capture_output=True, text=True)
+    assert found.returncode == 2
+    assert "folder must contain an export" in found.stderr.splitlines()[-1]
