@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from tests.training import toy
 from ut_keras import optimizers
-from ut_keras.ops import xla
+from ut_keras.ops import xla_errors
 from ut_keras.training import distribution, shape_update, train_step
 
 
@@ -62,7 +62,7 @@ def test_update_falls_back_to_form_without_xla():
 
 def test_update_without_fallback_raises_the_error_of_xla():
     _, make = _make(_NumpyModel)
-    with pytest.raises(xla.NOT_COMPILED, match="PyFunc"):
+    with pytest.raises(xla_errors.NOT_COMPILED, match="PyFunc"):
         shape_update.ShapeUpdate(make(True))(_batch(3))
 
 
@@ -79,5 +79,5 @@ def test_each_new_shape_shows_a_line(capsys):
 
 
 def test_reason_is_the_first_line_of_other_errors():
-    assert xla.why_not_compiled(ValueError("\n one \n two")) == "one"
-    assert xla.why_not_compiled(NotImplementedError()) == "NotImplementedError"
+    assert xla_errors.why_not_compiled(ValueError("\n one \n two")) == "one"
+    assert xla_errors.why_not_compiled(NotImplementedError()) == "NotImplementedError"

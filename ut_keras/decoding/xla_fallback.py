@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from ut_keras.decoding.decoded_model import DecodedModel
 from ut_keras.decoding.options import AUTO
-from ut_keras.ops import devices, xla
+from ut_keras.ops import devices, xla_errors
 
 _LOG = logging.getLogger("ut_keras")
 # Dict from a model to the functions that XLA could not compile, such as {"the search"}. Weak
@@ -77,13 +77,13 @@ def call(
             work,
             list(shape),
         )
-    except xla.NOT_COMPILED as error:
+    except xla_errors.NOT_COMPILED as error:
         if jit_compile != AUTO:
             raise
         _NOT_COMPILED.setdefault(model, set()).add(work)
         _LOG.warning(
             "jit_compile='auto': %s runs without XLA, because XLA cannot compile it: %s",
             work,
-            xla.why_not_compiled(error),
+            xla_errors.why_not_compiled(error),
         )
     return None

@@ -32,7 +32,7 @@ from ut_keras.decoding.options import from_keywords
 from ut_keras.files import file_error, whole_file
 from ut_keras.inference import text_model
 from ut_keras.inference.predictor import Predictor
-from ut_keras.ops import custom_gradient, finite, xla
+from ut_keras.ops import custom_gradient, finite, xla_errors
 from ut_keras.text.text_encoder_base import TextEncoder
 
 
@@ -116,8 +116,8 @@ def _compile_once(generate):
     ids = tf.ones([size or 1 for size in spec.shape], spec.dtype)
     try:
         generate(inputs=ids)
-    except xla.NOT_COMPILED as error:
-        reason = xla.why_not_compiled(error)
+    except xla_errors.NOT_COMPILED as error:
+        reason = xla_errors.why_not_compiled(error)
         raise ValueError(f"XLA cannot compile the search: {reason}") from error
 
 

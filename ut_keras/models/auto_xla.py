@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.ops import devices, xla
+from ut_keras.ops import devices, xla_errors
 
 _LOG = logging.getLogger("ut_keras")
 
@@ -118,11 +118,11 @@ class TrainFunctionWithFallback:
         self._is_tried = True
         try:
             return self._compiled(one_batch())
-        except xla.NOT_COMPILED as error:
+        except xla_errors.NOT_COMPILED as error:
             _LOG.warning(
                 "jit_compile='auto': training without XLA, because XLA cannot compile the "
                 "update: %s",
-                xla.why_not_compiled(error),
+                xla_errors.why_not_compiled(error),
             )
         return self._without_xla()(one_batch())
 

@@ -35,7 +35,7 @@ def is_compiled_by_xla() -> bool:
     Examples are dropout, attention and the depthwise convolution. Public alternative: no public
     function returns this information. A flag of the model would have to reach every layer, and a
     caller's own `tf.function(jit_compile=True)` would not set this flag.
-    Test: `tests/ops/xla_test.py`.
+    Test: `tests/layers/transition/separable_convolution_test.py`.
     """
     is_compiled = _IS_COMPILED.get()
     if is_compiled is not None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_keras.ops import xla
+from ut_keras.ops import xla_errors
 from ut_keras.process import live_line
 from ut_keras.training.train_step import StepResult
 
@@ -64,10 +64,10 @@ class ShapeUpdate:
             return self.step(batch)
         try:
             return self.step(batch)
-        except xla.NOT_COMPILED as error:
+        except xla_errors.NOT_COMPILED as error:
             self.print_line(
                 "note: --xla_compile=auto: training without XLA, because XLA cannot compile the "
-                f"update: {xla.why_not_compiled(error)}"
+                f"update: {xla_errors.why_not_compiled(error)}"
             )
         self.step, self._is_replaced = self.fallback(), True
         return self.step(batch)

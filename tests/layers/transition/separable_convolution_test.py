@@ -100,3 +100,36 @@ def test_empty_inputs_have_empty_outputs(shape, traced):
     y, gradients = run(x)
     assert y.shape == x.shape == gradients[0].shape
     assert all(np.isfinite(gradient).all() for gradient in gradients)
+
+
+def _with_gradients(function, *args):
+    with tf.GradientTape() as tape:
+        tape.watch(args)
+        result = function(*args)
+        loss = tf.reduce_sum(result**2)
+    return [result, *tape.gradient(loss, args)]
+
+
+def test_sum_of_shifted_products_matches_tensorflow_convolution():
+    x = tf.constant(layer_checks.normal(3, 9, 4))
+    kernel = tf.constant(layer_checks.normal(5, 1, 4, 1))
+
+    def convolution(x, kernel):
+        return tf.nn.depthwise_conv2d(x[:, :, tf.newaxis], kernel, [1, 1, 1, 1], "VALID")[:, :, 0]
+
+    expected = _with_gradients(convolution, x, kernel)
+    for got, wanted in zip(
+        _with_gradients(separable_convolution.sum_of_shifted_products, x, kernel),
+        expected,
+        strict=True,
+    ):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_separable_convolution_has_no_convolution_under_xla():
+    layer = separable_convolution.SeparableConvFeedForward(6, 4)
+    x = tf.constant(layer_checks.normal(3, 7, 4))
+    layer.build(x.shape)
+    compiled = tf.function(lambda x: layer(x), jit_compile=True, autograph=False)
+    np.testing.assert_allclose(compiled(x), layer(x), rtol=1e-5, atol=1e-5)
+    assert "convolution(" not in compiled.experimental_get_compiler_ir(x)(stage="hlo")

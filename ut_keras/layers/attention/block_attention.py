@@ -34,7 +34,7 @@ from ut_keras.layers.attention import attention_mask, attention_tiles
 from ut_keras.layers.attention.attention_mask import AttentionMask
 from ut_keras.layers.attention.attention_tiles import WeightsDropout
 from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.ops import custom_gradient, private_api, xla
+from ut_keras.ops import custom_gradient, private_api, tensor_copies
 from ut_keras.ops.product import product
 
 # Blocks have at most this many positions, so that a tile of a few heads fits into a CPU's cache.
@@ -235,7 +235,7 @@ def attend_densely(
 def _copies_for_gradient(upstream, q, key, value, mask, dropout):
     """Return the tensors from which a gradient computes the weights again. Under XLA, copy them.
 
-    - Copies of queries, keys and values: `xla.copies_after` explains why a gradient needs them.
+    - Copies of queries, keys and values: `tensor_copies.copies_after` gives the reason.
     - A copy of the mask: the gradients of several calls read the same mask. Without copies, XLA
       combines the operations of these gradients that read the mask. XLA then keeps the weights of
       all calls until it runs the combined operation.
@@ -244,13 +244,13 @@ def _copies_for_gradient(upstream, q, key, value, mask, dropout):
     """
     if not private_api.is_compiled_by_xla():
         return q, key, value, mask, dropout
-    q, key, value = xla.copies_after([upstream], [q, key, value])
+    q, key, value = tensor_copies.copies_after([upstream], [q, key, value])
     if isinstance(mask, tf.Tensor):
-        [mask] = xla.copies_after([upstream], [mask])
+        [mask] = tensor_copies.copies_after([upstream], [mask])
     elif mask is not None:
         mask = _copied_mask(upstream, mask)
     if dropout is not None:
-        [seed] = xla.copies_after([upstream], [dropout.seed])
+        [seed] = tensor_copies.copies_after([upstream], [dropout.seed])
         dropout = dropout._replace(seed=seed)
     return q, key, value, mask, dropout
 
@@ -259,10 +259,10 @@ def _copied_mask(upstream, mask):
     """Return an `AttentionMask` with copies of its tensors."""
     key_mask, segments = mask.key_mask, mask.segments
     if key_mask is not None:
-        [key_mask] = xla.copies_after([upstream], [key_mask])
+        [key_mask] = tensor_copies.copies_after([upstream], [key_mask])
     if segments is not None:
         query, key = segments
-        copies = xla.copies_after([upstream], [query] if query is key else [query, key])
+        copies = tensor_copies.copies_after([upstream], [query] if query is key else [query, key])
         # One tensor for both means that every query may attend to a key. See
         # `attention_mask.conditions_of`.
         segments = copies[0], copies[-1]

@@ -25,7 +25,7 @@ import tensorflow as tf
 from ut_keras.layers.basic import stateless
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth import state_layer
-from ut_keras.ops import custom_gradient, private_api, xla
+from ut_keras.ops import custom_gradient, private_api, tensor_copies
 
 
 class Recomputation:
@@ -85,7 +85,7 @@ class Recomputation:
         is_used = [True] * len(tensors) + call.is_read
 
         def gradient(*upstream):
-            return _gradients(run, xla.copies_after(upstream, values), is_used, upstream)
+            return _gradients(run, tensor_copies.copies_after(upstream, values), is_used, upstream)
 
         used = itertools.compress(values, is_used)
         with_gradient = custom_gradient.wrap(lambda *_: (outputs, gradient))(*used)

@@ -11,7 +11,7 @@ from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dense, dropout, from_hparams
 from ut_keras.layers.basic.signature import Shape, Widths
 from ut_keras.layers.transition.transition import Transition, zero_at_padding
-from ut_keras.ops import private_api, xla
+from ut_keras.ops import private_api
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -84,7 +84,7 @@ class SeparableConvolution(dense.WithKernels):
         after = reach - before
         if private_api.is_compiled_by_xla():
             padded = tf.pad(x, [[0, 0], [before, after], [0, 0]])
-            return xla.depthwise_conv1d(padded, tf.convert_to_tensor(self.depthwise_kernel))
+            return sum_of_shifted_products(padded, tf.convert_to_tensor(self.depthwise_kernel))
         # On a CPU, TensorFlow's convolution has a wrong shape or raises an error if the batch or
         # the sequence is empty. So such inputs get one more example and position.
         more = 0 if x.shape[:2].num_elements() else tf.cast(tf.equal(tf.size(x), 0), tf.int32)
@@ -98,6 +98,25 @@ class SeparableConvolution(dense.WithKernels):
 
     def compute_output_shape(self, x_shape: Shape) -> Shape:
         return (*x_shape[:-1], self.units)
+
+
+def sum_of_shifted_products(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+    """Compute a depthwise convolution over positions as a sum of shifted products.
+
+    With gradients, XLA's own depthwise convolution takes ten times as long as this function on a
+    CPU, and six times as long on an H200. Without XLA, TensorFlow's depthwise convolution is
+    faster.
+
+    Args:
+        x: float [B, S + K - 1, C].
+        kernel: tensor [K, 1, C, 1] with the dtype of `x`.
+
+    Returns:
+        float [B, S, C], equal to the result of `tf.nn.depthwise_conv2d` with padding "VALID".
+    """
+    size = kernel.shape[0]
+    length = tf.shape(x)[1] - size + 1
+    return tf.add_n([x[:, i : i + length] * kernel[i, 0, :, 0] for i in range(size)])
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
