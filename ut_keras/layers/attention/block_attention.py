@@ -25,14 +25,17 @@ References: Rabe and Staats 2021, Self-attention Does Not Need O(n^2) Memory; Da
 """
 
 import dataclasses
-import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ut_keras.layers.attention import attention_mask, attention_tiles
+from ut_keras.layers.attention import (
+    attention_mask,
+    attention_tiles_forward,
+    attention_tiles_gradient,
+)
 from ut_keras.layers.attention.attention_mask import AttentionMask
-from ut_keras.layers.attention.attention_tiles import WeightsDropout
+from ut_keras.layers.attention.attention_tiles import Tiles, WeightsDropout, sum_dtype
 from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.ops import custom_gradient, private_api, tensor_copies
 from ut_keras.ops.product import product
@@ -119,18 +122,15 @@ def attend(
     @custom_gradient.wrap
     def function(q, key, value):
         size = block_size or _block_size()
-
-        def tiles(q, key, value, mask, dropout):
-            return attention_tiles.Tiles(q, key, value, mask, dropout, size)
-
-        output, normalizer = tiles(q, key, value, mask, dropout).forward()
+        tiles = Tiles(q, key, value, mask, dropout, size)
+        output, normalizer = attention_tiles_forward.forward(tiles)
 
         def gradient(upstream):
             # The gradient divides its inputs into blocks again, in a new object. Therefore the
             # forward pass need not keep its blocks.
-            return tiles(*_copies_for_gradient(upstream, q, key, value, mask, dropout)).backward(
-                output, normalizer, upstream
-            )
+            copies = _copies_for_gradient(upstream, q, key, value, mask, dropout)
+            copied_tiles = Tiles(*copies, size)
+            return attention_tiles_gradient.gradients(copied_tiles, output, normalizer, upstream)
 
         return output, gradient
 
@@ -153,49 +153,69 @@ def attend_by_length(
 
     @custom_gradient.wrap
     def function(q, key, value):
-        make = functools.partial(attention_tiles.Tiles, q, key, value, mask, dropout, _block_size())
-        dense = functools.partial(_Dense, q, key, value, mask, dropout)
-
-        def selected_form():
-            """Return the index of the form to use: 0 for the dense form, and 1 for blocks."""
-            # In XLA, the lengths are constants, so XLA compiles only the branch that runs. The
-            # gradient computes `blocks` again, because XLA does not treat a value from the forward
-            # pass of a loop as a constant.
-            blocks = use_blocks(tf.shape(q)[2], tf.shape(key)[2], _is_causal(mask))
-            return tf.cast(blocks, tf.int32)
-
-        def by_blocks():
-            output, normalizer = make().forward()
-            return output, normalizer, _empty(tf.float32), _empty(tf.bool)
-
-        output, normalizer, weights, kept = tf.switch_case(
-            selected_form(), [lambda: dense().forward(), by_blocks]
+        arguments = q, key, value, mask, dropout
+        results = tf.switch_case(
+            _selected_form(*arguments),
+            [
+                lambda: _Dense(*arguments).forward(),
+                lambda: _forward_by_blocks(Tiles(*arguments, _block_size())),
+            ],
         )
-        output.set_shape([*q.shape[:3], value.shape[-1]])
+        results.output.set_shape([*q.shape[:3], value.shape[-1]])
 
         def gradient(upstream):
             gradients = tf.switch_case(
-                selected_form(),
+                _selected_form(*arguments),
                 [
-                    lambda: dense().backward(weights, kept, upstream),
-                    lambda: make().backward(output, normalizer, upstream),
+                    lambda: _Dense(*arguments).backward(results.weights, results.kept, upstream),
+                    lambda: attention_tiles_gradient.gradients(
+                        Tiles(*arguments, _block_size()),
+                        results.output,
+                        results.normalizer,
+                        upstream,
+                    ),
                 ],
             )
             for x, x_gradient in zip((q, key, value), gradients, strict=True):
                 x_gradient.set_shape(x.shape)
             return gradients
 
-        return output, gradient
+        return results.output, gradient
 
     return function(q, key, value)
 
 
+def _selected_form(q, key, value, mask, dropout):
+    """Return the index of the form that `attend_by_length` uses: 0 is dense, and 1 is by blocks.
+
+    In XLA, the lengths are constants, so XLA compiles only the branch that runs. The gradient calls
+    this function again, because XLA does not treat a value from the forward pass of a loop as a
+    constant.
+    """
+    causal = isinstance(mask, AttentionMask) and mask.causal
+    return tf.cast(use_blocks(tf.shape(q)[2], tf.shape(key)[2], causal), tf.int32)
+
+
+class _Results(NamedTuple):
+    """The results of the forward pass of `attend_by_length`.
+
+    Both forms return the same number of tensors. A tensor that a form does not compute is empty.
+    """
+
+    output: tf.Tensor
+    normalizer: tf.Tensor  # only of the form by blocks
+    weights: tf.Tensor  # only of the dense form
+    kept: tf.Tensor  # bool mask of the weights that dropout keeps, only of the dense form
+
+
+def _forward_by_blocks(tiles):
+    """Return the `_Results` of the form by blocks."""
+    output, normalizer = attention_tiles_forward.forward(tiles)
+    return _Results(output, normalizer, _empty(tf.float32), _empty(tf.bool))
+
+
 def _block_size():
     return BLOCK_SIZE_UNDER_XLA if private_api.is_compiled_by_xla() else BLOCK_SIZE
-
-
-def _is_causal(mask):
-    return isinstance(mask, AttentionMask) and mask.causal
 
 
 def attend_densely(
@@ -216,7 +236,7 @@ def attend_densely(
 
     @custom_gradient.wrap
     def function(q, key, value):
-        output = _Dense(q, key, value, mask, dropout).forward()[0]
+        output = _Dense(q, key, value, mask, dropout).forward().output
 
         def gradient(upstream):
             dense = _Dense(*_copies_for_gradient(upstream, q, key, value, mask, dropout))
@@ -232,7 +252,9 @@ def attend_densely(
     return function(q, key, value)
 
 
-def _copies_for_gradient(upstream, q, key, value, mask, dropout):
+def _copies_for_gradient(
+    upstream: tf.Tensor, q: Any, key: Any, value: Any, mask: Any, dropout: Any
+) -> tuple[Any, Any, Any, Any, Any]:
     """Return the tensors from which a gradient computes the weights again. Under XLA, copy them.
 
     - Copies of queries, keys and values: `tensor_copies.copies_after` gives the reason.
@@ -280,15 +302,11 @@ class _Dense:
         self.mask = mask
 
     def forward(self):
-        """Return (output, empty tensor, weights, mask of the weights that dropout keeps).
-
-        Both branches of `attend_by_length` must return the same number of tensors. The empty tensor
-        takes the place of the normalizers, which only the branch with blocks computes.
-        """
+        """Return the `_Results` of the dense form."""
         weights = tf.nn.softmax(self.logits())
         kept = self.kept(weights)
         output = product(self._dropped(weights, kept), self.value)
-        return output, _empty(attention_tiles.sum_dtype(self.q.dtype)), weights, kept
+        return _Results(output, _empty(sum_dtype(self.q.dtype)), weights, kept)
 
     def logits(self):
         """Return the masked logits, float32 [B, H, T, S]."""
