@@ -43,17 +43,11 @@ def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
         function: function from tensors to (results, gradient function).
     """
 
-    def with_results_and_gradient(*tensors):
+    def forward(*tensors):
         results, gradient = function(*tensors)
-        is_compiled = private_api.is_compiled_by_xla()
+        return results, _in_form(gradient, private_api.is_compiled_by_xla())
 
-        def gradient_in_same_form(*upstream):
-            with private_api.compiled_by_xla(is_compiled):
-                return gradient(*upstream)
-
-        return results, gradient_in_same_form
-
-    with_gradient = tf.custom_gradient(with_results_and_gradient)
+    with_gradient = tf.custom_gradient(forward)
 
     @functools.wraps(function)
     def call(*tensors):
@@ -65,6 +59,16 @@ def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
         return results
 
     return call
+
+
+def _in_form(gradient, is_compiled):
+    """Return a gradient function in which `is_compiled_by_xla` returns `is_compiled`."""
+
+    def gradient_in_form(*upstream):
+        with private_api.compiled_by_xla(is_compiled):
+            return gradient(*upstream)
+
+    return gradient_in_form
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ References: Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost; T2T
 `common_layers.recompute_grad`.
 """
 
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -58,46 +59,51 @@ class Recomputation:
             UserError: if a second call may compute other values. Also if the function uses tensors
                 other than its arguments and the variables. See `stateless.check_repeatable`.
         """
-        variables = self._weights + self._seeds
-        tensors = _tensors(arguments)
         values = [
-            *tensors,
+            *_tensors(arguments),
             *self._weight_values,
             *(tf.convert_to_tensor(seed.value) for seed in self._seeds),
         ]
-
-        def run(values):
-            """Return the `stateless.Call` with these values, and all tensors that it computed."""
-            given, replacing = values[: len(tensors)], values[len(tensors) :]
-            call = stateless.call(
-                lambda: function(*_with_tensors(arguments, given)),
-                list(zip(variables, replacing, strict=True)),
-            )
-            new_seeds = call.values[len(self._weights) :]
-            return call, [*_tensors(call.result), *new_seeds, *call.losses]
-
+        run = functools.partial(self._run, function, arguments)
         with private_api.stop_recording():  # an eager tape would keep the intermediate tensors
-            call, outputs = stateless.check_repeatable(self._layer, lambda: run(values), values)
+            call, computed = stateless.check_repeatable(self._layer, lambda: run(values), values)
         # In a branch of a `tf.cond`, all outputs must be tensors of this branch. An argument may be
         # a tensor from outside. Therefore an output that is an argument is copied.
         unchanged = {id(value) for value in values}
-        outputs = [tf.identity(y) if id(y) in unchanged else y for y in outputs]
-        is_used = [True] * len(tensors) + call.is_read
-
-        def gradient(*upstream):
-            return _gradients(run, tensor_copies.copies_after(upstream, values), is_used, upstream)
-
-        used = itertools.compress(values, is_used)
-        with_gradient = custom_gradient.wrap(lambda *_: (outputs, gradient))(*used)
-        # The outputs are the tensors of the result, the new seeds and the losses, as in `run`.
+        computed = [tf.identity(y) if id(y) in unchanged else y for y in computed]
+        is_used = [True] * len(_tensors(arguments)) + call.is_read
+        gradients = functools.partial(_gradients, run, values, is_used)
+        with_gradient = custom_gradient.wrap(lambda *_: (computed, gradients))
+        outputs = with_gradient(*itertools.compress(values, is_used))
+        # The outputs are in the order of `_run`: the result, the next seeds and the losses.
         num_results = len(_tensors(call.result))
         num_before_losses = num_results + len(self._seeds)
-        new_seeds = with_gradient[num_results:num_before_losses]
-        for seed, value in zip(self._seeds, new_seeds, strict=True):
+        next_seeds = outputs[num_results:num_before_losses]
+        for seed, value in zip(self._seeds, next_seeds, strict=True):
             seed.assign(value)
-        for loss in with_gradient[num_before_losses:]:
+        for loss in outputs[num_before_losses:]:
             self._layer.add_loss(loss)
-        return _with_tensors(call.result, with_gradient[:num_results])
+        return _with_tensors(call.result, outputs[:num_results])
+
+    def _run(self, function, arguments, values):
+        """Call a function, and replace the tensors that it uses by other tensors.
+
+        Args:
+            function, arguments: as in `__call__`.
+            values: list of the tensors that replace the tensors of the arguments, the weights and
+                the seeds, in this order.
+
+        Returns:
+            (`stateless.Call`, list of the tensors that the function computed). The list has the
+            tensors of the result, then the next seeds, then the losses.
+        """
+        num_tensors = len(_tensors(arguments))
+        new_arguments = _with_tensors(arguments, values[:num_tensors])
+        variables = self._weights + self._seeds
+        pairs = list(zip(variables, values[num_tensors:], strict=True))
+        call = stateless.call(lambda: function(*new_arguments), pairs)
+        next_seeds = call.values[len(self._weights) :]
+        return call, [*_tensors(call.result), *next_seeds, *call.losses]
 
 
 def forward(layer: state_layer.StateLayer, state: tf.Tensor, inputs: StepInputs) -> Any:
@@ -130,19 +136,20 @@ def _with_tensors(nest, tensors):
     return tf.nest.pack_sequence_as(nest, leaves)
 
 
-def _gradients(run, inputs, is_used, upstream):
+def _gradients(run, inputs, is_used, *upstream):
     """Call a function again, and return the gradients of its inputs.
 
     Args:
         run: function from a list of tensors to (any value, list of output tensors).
         inputs: list of tensors.
         is_used: list of bool, whether the result contains the gradient of each input.
-        upstream: the upstream gradient of each output, or None.
+        *upstream: the upstream gradient of each output, or None.
 
     Returns:
         list with a tensor for each used input. The entry is None for an input that is not a float,
         or that has no gradient.
     """
+    inputs = tensor_copies.copies_after(upstream, inputs)
     used = list(itertools.compress(inputs, is_used))
     sources = [x for x in used if x.dtype.is_floating]
     with tf.GradientTape() as tape:
