@@ -206,13 +206,17 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
 
     def build(self, query_shape: Shape) -> None:
         size = query_shape[-1]
-        self.query_projection = self._projection(self.key_channels, "q", size)
+        self.query_projection = self._projection(self.query_width(), "q", size)
         self.key_projection = self._projection(self.key_channels, "k", size)
         self.value_projection = self._projection(self.value_channels, "v", size)
         self.output_projection = self._projection(
             self.hidden_size, "output_transform", self.value_channels
         )
         self.weights_dropout = dropout_lib.sublayer(self, self._shared_axes())
+
+    def query_width(self) -> int:
+        """Return the width of the projected queries, summed over heads."""
+        return self.key_channels
 
     def _shared_axes(self):
         """Return the axes of the weights that share their dropout decisions."""

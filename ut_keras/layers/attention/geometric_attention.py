@@ -63,10 +63,9 @@ class GeometricAttention(attention.MultiHeadAttention):
             name="direction_bias", shape=(self.num_heads, 1, 2), initializer="zeros"
         )
 
-    def _projection(self, units, name, input_size):
-        """Return a projection. For queries, each head has two more channels, which are V x."""
-        more = 2 * self.num_heads if name == "q" else 0
-        return super()._projection(units + more, name, input_size)
+    def query_width(self) -> int:
+        """Return the width of the projected queries. Each head has two more channels, V x."""
+        return self.key_channels + 2 * self.num_heads
 
     def attend(
         self,
