@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tests.models import examples
 from ut_keras import hparam_schema, hparams, models, parts
-from ut_keras.layers.depth import recurrence, state_layer
+from ut_keras.layers.depth import recurrence, recurrence_arguments, state_layer
 from ut_keras.layers.halting import halting
 from ut_keras.metrics import losses
 
@@ -165,7 +165,7 @@ class _Taxed(recurrence.BasicRecurrence):
 @pytest.mark.parametrize("mixed", ["", ",mix_with_transformer=before_ut"])
 def test_loss_includes_ponder_cost_of_user_recurrence(monkeypatch, mixed):
     def make(hp, side):
-        return _Taxed(**recurrence.arguments(hp, side), num_steps=3)
+        return _Taxed(**recurrence_arguments.arguments(hp, side), num_steps=3)
 
     monkeypatch.setitem(parts.recurrences._entries, "taxed", make)
     model = examples.make("universal", "recurrence_type=taxed" + mixed)
