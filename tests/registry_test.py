@@ -36,6 +36,28 @@ def test_unknown_name_message_lists_names_with_the_same_word():
     assert message.endswith("names: act_type, activation_dtype, weight_dtype.")
 
 
+def test_unknown_name_message_lists_few_names():
+    message = registry.unknown_name_message("thing", "dtype", ["red", "blue"], "Read the page.")
+    assert message == "Unknown thing: 'dtype'. The names: blue, red."
+
+
+def test_unknown_name_message_says_how_to_list_many_names():
+    known = [f"blue{number}" for number in range(30)]
+    message = registry.unknown_name_message("thing", "dtype", known, "Read the page.")
+    assert message == "Unknown thing: 'dtype'. None of the 30 names is similar. Read the page."
+
+
+def test_unknown_name_of_each_flag_says_how_to_list_all_names():
+    from ut_keras import problems
+
+    for function, call in ((problems.get, "problems"), (hparams.get, "hparams")):
+        with pytest.raises(registry.UnknownNameError) as error:
+            function("xyz")
+        assert f"pass --registry_help, or call {call}.names() in Python." in str(error.value)
+    with pytest.raises(ValueError, match="docs/t2t_hparams.md lists all names"):
+        hparams.get("transformer_tiny", "xyz=1")
+
+
 def test_replace_overwrites_an_entry():
     table = registry.Registry("thing")
     table.add("name", 1)

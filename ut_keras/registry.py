@@ -25,6 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # only some letters in common are suggested.
 _SIMILARITY = 0.6
 _MOST_SHOWN = 3  # how many names of another kind an error shows at most
+_MOST_NAMES = 20  # how many names an error lists if no name is similar
 _LONGEST_SHOWN = 200  # the longest text of an object that an error shows instead of a name
 
 # Matches before a capital letter that is followed by a small letter or digit, and between a small
@@ -143,7 +144,7 @@ class Registry:
             # also match a pattern of unsupported names, but the nearest names are more helpful.
             if reason and not difflib.get_close_matches(str(name), self._entries, cutoff=0.95):
                 raise UnsupportedNameError(f"The {self.kind} {name!r} is not supported: {reason}.")
-            message = unknown_name_message(self.kind, name, self._entries)
+            message = unknown_name_message(self.kind, name, self._entries, self._how_to_list())
             for other in _REGISTRIES_BY_FLAG.values():
                 if name in other:
                     raise OtherKindError(f"{message} {other.hint(name)}")
@@ -151,6 +152,13 @@ class Registry:
             hints = [hint for other in others if (hint := other.hint_of_prefix(name))]
             raise UnknownNameError(" ".join([message, *hints]))
         return self._entries[name]
+
+    def _how_to_list(self):
+        """Return a sentence that says how to list all names, or "" for a registry without flag."""
+        if not self.flag:
+            return ""
+        function = f"{self.function.partition('.')[0]}.names()"
+        return f"To list all names, pass --registry_help, or call {function} in Python."
 
     def hint(self, name: str) -> str:
         """Return a sentence that says how to use a name of this registry.
@@ -246,9 +254,22 @@ def nearest_names_sentence(near: Collection[str]) -> str:
     return f"The nearest name{'s' if len(near) > 1 else ''}: {', '.join(near)}."
 
 
-def unknown_name_message(kind: str, name: object, known: Collection[str]) -> str:
-    """Return a line that lists the known names nearest to `name`."""
+def unknown_name_message(
+    kind: str, name: object, known: Collection[str], how_to_list: str = ""
+) -> str:
+    """Return a line that lists the known names nearest to `name`.
+
+    Args:
+        kind: str, the kind of the names in the message.
+        name: the unknown name.
+        known: the known names. If no name is near and there are few names, the line lists all.
+        how_to_list: str, a sentence that says how to list all names. The line ends with it if no
+            name is near and there are many names.
+    """
     if near := nearest_names(str(name), known):
         return f"Unknown {kind}: {name!r}. {nearest_names_sentence(near)}"
-    shown = ", ".join(sorted(known)[:10])
-    return f"Unknown {kind}: {name!r}. There are {len(known)} names, for example: {shown}."
+    names = sorted(known)
+    if len(names) <= _MOST_NAMES:
+        return f"Unknown {kind}: {name!r}. The names: {', '.join(names)}."
+    message = f"Unknown {kind}: {name!r}. None of the {len(names)} names is similar."
+    return f"{message} {how_to_list}".rstrip()

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 from ut_keras.hparam_schema import ignored_fields, limits
 from ut_keras.hparam_schema import overrides as overrides_lib
 from ut_keras.hparam_schema.field import (
+    HOW_TO_LIST,
     NON_NEGATIVE,
     POSITIVE,
     RATE,
@@ -312,7 +313,7 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
         known = specs(type(self))
         for name in overrides:
             if name not in known:
-                raise HParamError(unknown_name_message("hparam", name, known))
+                raise HParamError(unknown_name_message("hparam", name, known, HOW_TO_LIST))
         return dataclasses.replace(self, **overrides)
 
     def to_dict(self) -> dict[str, Any]:
