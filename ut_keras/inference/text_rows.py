@@ -10,6 +10,7 @@ names of its columns, and a `str` its characters. All of these are texts and cou
 rows, so the functions reject such containers.
 """
 
+import numbers
 import re
 import reprlib
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Set
@@ -152,6 +153,8 @@ def _as_str(value):
 
 
 def _check_text(text):
+    if isinstance(text, numbers.Number):
+        raise ValueError(f"A text must be a str. Received: {text}. Pass a number as '{text}'.")
     if not isinstance(text, str) or re.search("[\ud800-\udfff]", text):
         raise ValueError(
             f"A text must be a str of valid Unicode characters. Received: {reprlib.repr(text)}."
