@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from ut_keras.checkpoints import checkpoint
 from ut_keras.files import file_error, whole_file
-from ut_keras.inference import feature_record, float32_only, text_model
+from ut_keras.inference import export_arguments, feature_record, float32_only, text_model
 from ut_keras.ops import finite
 from ut_keras.process import extras
 from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder
@@ -47,7 +47,10 @@ ADVICE = (
 
 
 def export_ctranslate2(
-    model: keras.Model, encoders: Mapping[str, TextEncoder], directory: str, quantize: str = ""
+    model: keras.Model,
+    encoders: Mapping[str, TextEncoder],
+    directory: str = "",
+    quantize: str = "",
 ) -> None:
     """Write the folder of a CTranslate2 model, with features.json and the vocabularies.
 
@@ -56,7 +59,8 @@ def export_ctranslate2(
     Args:
         model: a `Transformer` with symbol inputs and symbol targets.
         encoders: dict from feature name to `TextEncoder`.
-        directory: str, a folder that must not exist.
+        directory: str, a folder that must not exist. It is required. Its default only serves the
+            error if a run is passed instead of `model` and `encoders`.
         quantize: "", "float16" or "int8". The format of the stored weights. CTranslate2 chooses the
             format of the computation. A warning is logged if the scores on this CPU are wrong.
 
@@ -65,6 +69,9 @@ def export_ctranslate2(
             probabilities differ from those of the model.
         FileExistsError: if the folder exists.
     """
+    export_arguments.check(
+        model, "export_ctranslate2(run.model, run.encoders, directory)", encoders
+    )
     if quantize not in QUANTIZATIONS:
         raise ValueError(f"quantize must be one of {QUANTIZATIONS}. Received: {quantize!r}.")
     directory = file_error.checked_path(directory, "directory")

@@ -30,7 +30,7 @@ from ut_keras.decoding import batch_plan, traces, xla_search
 from ut_keras.decoding import score as score_lib
 from ut_keras.decoding.options import from_keywords
 from ut_keras.files import file_error, whole_file
-from ut_keras.inference import text_model
+from ut_keras.inference import export_arguments, text_model
 from ut_keras.inference.predictor import Predictor
 from ut_keras.ops import custom_gradient, finite, xla_errors
 from ut_keras.text.text_encoder_base import TextEncoder
@@ -41,7 +41,7 @@ from ut_keras.text.text_encoder_base import TextEncoder
 def export_saved_model(
     model: keras.Model,
     encoders: Mapping[str, TextEncoder],
-    directory: str,
+    directory: str = "",
     beam_size: int = 4,
     alpha: float = 0.6,
     decode_length: int = 50,
@@ -55,7 +55,9 @@ def export_saved_model(
     Args:
         model: a model such as a `Transformer`.
         encoders: dict from feature name to `TextEncoder`, as `problem.feature_encoders` returns it.
-        directory: str, a folder that must not exist. Servers expect a number as its last part.
+        directory: str, a folder that must not exist. Servers expect a number as its last part. It
+            is required. Its default only serves the error if a run is passed instead of `model` and
+            `encoders`.
         beam_size, alpha, decode_length, options: options of the search, see `model.generate`. Here
             per_example_length is True by default, and jit_compile is False. Only the signature
             `ids` uses return_steps. Classifiers and encoders without a decoder use only num_steps
@@ -69,6 +71,9 @@ def export_saved_model(
             finite, or jit_compile is True and XLA cannot compile the search.
         FileExistsError: if the folder exists.
     """
+    export_arguments.check(
+        model, "export_saved_model(run.model, run.encoders, directory)", encoders
+    )
     if "forced_prefix" in options:
         raise ValueError("forced_prefix is not supported by exports. Received: forced_prefix.")
     named = {"beam_size": beam_size, "alpha": alpha, "decode_length": decode_length}

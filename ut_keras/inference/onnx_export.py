@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras.files import file_error, whole_file
-from ut_keras.inference import fixed_shapes, float32_only
+from ut_keras.inference import export_arguments, fixed_shapes, float32_only
 from ut_keras.ops import finite
 from ut_keras.process import extras
 
@@ -55,6 +55,7 @@ def export_onnx(
             support an operation of the model. The message names the operation.
     """
     extras.require("An ONNX export", "onnx", *PACKAGES)
+    export_arguments.check(model, "export_onnx(run.model, path, source_length)")
     path = file_error.checked_path(path, "path")
     named = {"beam_size": beam_size, "decode_length": decode_length}
     search = fixed_shapes.search_options({**named, **options}, "ONNX")
