@@ -469,6 +469,11 @@ def test_generate_rejects_features(features, arguments, message):
         _small("universal_transformer").generate({name: INPUTS for name in features}, **arguments)
 
 
+def test_generate_shows_a_dict_of_ids_for_a_list():
+    with pytest.raises(ValueError, match=r'such as \{"inputs": \[\[3, 4, 1\]\]\}. Received: list'):
+        _small("universal_transformer").generate([[3, 4, 1]])
+
+
 _WRONG = {
     "bool": (True, None, "x", 1.5, -1, [1]),
     "int": (True, None, "x", 1.5, -1, [1], np.bool_(True), np.array([1])),

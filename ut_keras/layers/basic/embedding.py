@@ -272,8 +272,9 @@ def check_features(features: Any, names: Sequence[str] = ()) -> None:
             )
         shape = getattr(features, "shape", None)
         received = type(features).__name__ if shape is None else f"a tensor of shape {shape}"
+        example = ", ".join(f'"{name}": [[3, 4, 1]]' for name in names or ("inputs",))
         raise ValueError(
-            f"features must be a dict from name to ids{': ' if names else ''}{', '.join(names)}. "
+            f"features must be a dict from name to ids, such as {{{example}}}. "
             f"Received: {received}. In fit, pass the dict as x and the targets as y."
         )
     if not set(names) <= set(features):
