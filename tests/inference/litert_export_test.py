@@ -222,3 +222,14 @@ def test_export_rejects_arguments(variant, arguments, options, message, tmp_path
         export.export_litert(_model(variant), str(path), *arguments, **options)
     assert "\n" not in str(caught.value) and not path.exists()
     assert "error" not in capfd.readouterr().err  # the export hides the converter's output
+
+
+@pytest.mark.parametrize(
+    "override", ["ffn_layer=sru", pytest.param("add_sru=True", marks=pytest.mark.slow)]
+)
+def test_export_names_sru_in_adaptive_decoder(override, tmp_path):
+    hp = hparams.get("adaptive_universal_transformer_quick", f"hidden_size=16,{override}")
+    model = models.get("universal_transformer", hp, vocab_sizes={"targets": 12})
+    with pytest.raises(ValueError, match="must not use SRUs .*Received: .*ffn_layer=sru"):
+        export.export_litert(model, str(tmp_path / "m.tflite"), decode_length=ROOM)
+    assert not os.listdir(tmp_path)

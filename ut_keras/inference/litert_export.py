@@ -32,7 +32,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.files import file_error, whole_file
-from ut_keras.inference import fixed_shapes, float32_only
+from ut_keras.inference import export_arguments, fixed_shapes, float32_only
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.ops import finite
 
@@ -67,6 +67,7 @@ def export_litert(
         ValueError: if an argument is invalid, or LiteRT does not support an operation of the model.
             The message names the operation.
     """
+    export_arguments.check(model, "export_litert(run.model, path, source_length)")
     if quantize not in QUANTIZATIONS:
         raise ValueError(f"quantize must be one of {QUANTIZATIONS}. Received: {quantize!r}.")
     path = file_error.checked_path(path, "path")
@@ -199,6 +200,12 @@ def _convert(folder, signatures, quantize):
             return converter.convert()
         except Exception as error:  # the type of the error depends on the version of the converter
             text = str(error)
+            if "/sru" in text:
+                raise ValueError(
+                    "A decoder with Adaptive Computation Time must not use SRUs for an export to "
+                    "LiteRT. Received: a model with ffn_layer=sru or add_sru=True, whose loop over "
+                    "steps LiteRT's converter cannot process. Export a SavedModel instead."
+                ) from error
             found = re.search(r"(?:TF Select|Custom) ops: (.*)", text)
             found = found or re.search(r"'(tf\.\w+)'", text)
             what = found[1] if found else text.strip().partition("\n")[0]
