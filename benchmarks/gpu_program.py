@@ -25,8 +25,9 @@ search computes all 64 positions. With an adaptive model, all positions take all
 tokens/s is the number of output tokens per estimated second. Before each iteration of a loop, the
 host waits for the loop's condition. This time is not included.
 
-The times are not measured. Without a GPU, XLA cannot compare several forms of a product. In
-addition, TensorFlow may contain another version of XLA than JAX.
+The times are not measured. They ignore all arithmetic except products, for example the random
+numbers of dropout. Without a GPU, XLA cannot compare several forms of a product. In addition,
+TensorFlow may contain another version of XLA than JAX.
 """
 
 import argparse
