@@ -31,7 +31,7 @@ from ut_keras.decoding import (
 )
 from ut_keras.decoding.decoded_model import DecodedModel
 from ut_keras.decoding.options import NUMBERS, Options
-from ut_keras.layers.basic import embedding
+from ut_keras.layers.basic import id_checks
 from ut_keras.layers.basic.signature import Shape, StepInputs
 from ut_keras.ops import cast_once, compiled, own_layers, private_api
 
@@ -356,14 +356,14 @@ def _source_features(model: DecodedModel, features: Mapping[str, Any]) -> dict[s
     if model.encoder is not None:
         if "inputs" not in features:
             raise ValueError(f"features must hold 'inputs'. Received: {sorted(features)}.")
-        inputs = embedding.as_ids(features["inputs"], "inputs")
+        inputs = id_checks.as_ids(features["inputs"], "inputs")
         if inputs.shape.rank < 2:
             raise ValueError(f"inputs must be [batch, length]. Received: {inputs.shape}.")
         return {"inputs": inputs}
     prompt = features.get("inputs", features.get("targets"))
     if prompt is None:
         raise ValueError(f"features must hold a prompt, 'inputs'. Received: {sorted(features)}.")
-    prompt = embedding.as_ids(prompt, "A prompt")
+    prompt = id_checks.as_ids(prompt, "A prompt")
     if prompt.shape.rank != 2:
         raise ValueError(f"A prompt must be [batch, length]. Received: {prompt.shape}.")
     return {"prompt": prompt}
@@ -373,7 +373,7 @@ def _forced_prefix(prefix, source, vocab_size):
     """Return the forced prefix, int32 [B, P], or a single column of zeros if there is none."""
     if prefix is None:
         return tf.zeros([tf.shape(source)[0], 1], tf.int32)
-    prefix, batch_size = embedding.as_ids(prefix, "forced_prefix", vocab_size), source.shape[0]
+    prefix, batch_size = id_checks.as_ids(prefix, "forced_prefix", vocab_size), source.shape[0]
     if not prefix.shape.is_compatible_with([batch_size, None]) or prefix.shape[1:] == [0]:
         raise ValueError(f"forced_prefix must be [{batch_size}, length]. Received: {prefix.shape}.")
     return prefix

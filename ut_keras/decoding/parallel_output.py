@@ -13,7 +13,7 @@ from ut_keras.decoding import batch_plan, beam_search, parallel_batch, traces
 from ut_keras.decoding.beam_search import EOS, Decoded
 from ut_keras.decoding.decoded_model import DecodedModel
 from ut_keras.decoding.options import Options
-from ut_keras.layers.basic import embedding
+from ut_keras.layers.basic import id_checks
 from ut_keras.ops import compiled, maximum
 
 # Options that only a search can use.
@@ -46,8 +46,8 @@ def generate(model: DecodedModel, features: Mapping[str, Any], options: Options)
                 f"{name} must be {getattr(Options, name)} for a model that predicts all tokens at "
                 f"once, without a search. Received: {name}={value}."
             )
-    embedding.check_features(features, ["inputs"])
-    ids = embedding.as_ids(features["inputs"], "inputs")
+    id_checks.check_features(features, ["inputs"])
+    ids = id_checks.as_ids(features["inputs"], "inputs")
     if ids.shape.rank != 2:
         raise ValueError(f"inputs must be [batch, length]. Received: {ids.shape}.")
     if not tf.executing_eagerly():

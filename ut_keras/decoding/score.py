@@ -8,7 +8,7 @@ import tensorflow as tf
 from ut_keras.decoding import parallel_batch, traces, xla_fallback, xla_score
 from ut_keras.decoding.decoded_model import DecodedModel, ForwardOutput
 from ut_keras.decoding.options import AUTO, Options
-from ut_keras.layers.basic import embedding
+from ut_keras.layers.basic import id_checks
 from ut_keras.ops import compiled, log_softmax, private_api
 
 
@@ -43,7 +43,7 @@ def _checked_features(model: DecodedModel, features: Any) -> dict[str, tf.Tensor
     if "targets" not in features:
         raise ValueError(f"features must hold 'targets'. Received: {sorted(features)}.")
     features = {
-        name: embedding.as_ids(features[name], name) for name in model.specs if name in features
+        name: id_checks.as_ids(features[name], name) for name in model.specs if name in features
     }
     rows = features["targets"].shape[:1]
     for name, ids in features.items():

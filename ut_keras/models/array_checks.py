@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ut_keras.data import features
 from ut_keras.decoding.beam_search import EOS
-from ut_keras.layers.basic import embedding
+from ut_keras.layers.basic import id_checks
 
 _LOG = logging.getLogger("ut_keras")
 
@@ -57,7 +57,7 @@ def check_no_texts(name: str, data: Any) -> None:
         if isinstance(first, str):
             raise ValueError(
                 f"{name} must contain ids. Received: the text {reprlib.repr(first)}. "
-                f"{embedding.HOW_TO_USE_TEXTS}"
+                f"{id_checks.HOW_TO_USE_TEXTS}"
             )
 
 
@@ -91,7 +91,7 @@ def check(
         )
     given = {name: ids for name in specs if isinstance(ids := x.get(name), np.ndarray)}
     for name, ids in given.items():
-        embedding.check_range(ids, name, specs[name].vocab_size)
+        id_checks.check_range(ids, name, specs[name].vocab_size)
         if specs[name].modality == "symbol" and is_padded_on_left(ids):
             _LOG.warning(
                 "%s should be padded with 0 on the right. Received: sequences that begin with 0. "
@@ -99,7 +99,7 @@ def check(
                 name,
             )
     if isinstance(y, np.ndarray):
-        embedding.check_range(y, "targets", specs["targets"].vocab_size)
+        id_checks.check_range(y, "targets", specs["targets"].vocab_size)
         targets = given.get("targets")
         if reads_targets and targets is not None and _have_other_ids(y, targets):
             _LOG.warning(

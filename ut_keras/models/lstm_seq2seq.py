@@ -21,7 +21,7 @@ from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.lstm import lstm, lstm_attention
-from ut_keras.models import embedding_tables, seq2seq
+from ut_keras.models import embedding_tables, feature_checks, seq2seq
 from ut_keras.models.output import Encoded
 
 
@@ -152,11 +152,7 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
 
     def _check_features(self, features):
         super()._check_features(features)
-        packed = sorted(name for name in features if name.endswith("_segmentation"))
-        if packed:
-            raise ValueError(
-                f"An LSTM requires one example per row. Received: {', '.join(packed)}."
-            )
+        feature_checks.check_one_example_per_row(features, "An LSTM")
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")

@@ -21,7 +21,7 @@ from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.neural_gpu import diagonal_stack, gated_stack
 from ut_keras.metrics import lengths
-from ut_keras.models import seq2seq
+from ut_keras.models import feature_checks, seq2seq
 from ut_keras.models.output import Encoded
 
 
@@ -99,11 +99,7 @@ class NeuralGPU(seq2seq.Seq2Seq):
 
     def _check_features(self, features):
         super()._check_features(features)
-        packed = sorted(name for name in features if name.endswith("_segmentation"))
-        if packed:
-            raise ValueError(
-                f"A Neural GPU requires one example per row. Received: {', '.join(packed)}."
-            )
+        feature_checks.check_one_example_per_row(features, "A Neural GPU")
 
     @property
     def why_source_padding_matters(self) -> str:
@@ -130,7 +126,7 @@ class NeuralGPU(seq2seq.Seq2Seq):
                 class labels.
         """
         self._check_writes_symbols("generate")
-        self._check_ids(features, ["inputs"])
+        feature_checks.check_ids(features, self.specs, ["inputs"])
         self.check_steps(options.num_steps, options.exit_threshold)
         return parallel_output.generate(self, features, options)
 

@@ -22,13 +22,19 @@ from ut_keras.decoding import traces
 from ut_keras.decoding.beam_search import Decoded
 from ut_keras.decoding.options import Options, from_keywords
 from ut_keras.hparam_schema import BasicHParams
-from ut_keras.layers.basic import embedding, from_hparams
+from ut_keras.layers.basic import embedding, from_hparams, id_checks
 from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.depth.step_recording import StatePatch
 from ut_keras.metrics.losses import LossTerm
-from ut_keras.models import embedding_tables, keras_model, losses, shared_layers
+from ut_keras.models import (
+    embedding_tables,
+    feature_checks,
+    keras_model,
+    losses,
+    shared_layers,
+)
 from ut_keras.models.output import Encoded, Inspection, ModelOutput
 
 
@@ -160,19 +166,6 @@ class Seq2Seq(keras_model.KerasModel):
 
     def _make_stacks(self) -> None:
         raise NotImplementedError
-
-    def _check_segments(self):
-        """Check that the model trains in the segments that the hparams select.
-
-        The learning-rate schedule divides the number of updates by `recurrence_segments`. With a
-        model that has one update for each batch, the schedule would be too slow.
-        """
-        num_segments = getattr(self.hparams, "recurrence_segments", 1)
-        if num_segments != self.num_segments:
-            raise hparam_schema.HParamError(
-                "recurrence_segments requires a Universal Transformer. "
-                f"Received: recurrence_segments={num_segments} for a {type(self).__name__}."
-            )
 
     @classmethod
     def _softmax_size(cls, hp: Any) -> int:
@@ -366,27 +359,10 @@ class Seq2Seq(keras_model.KerasModel):
         return tf.identity(table(ids))
 
     def _ids(self, features, name):
-        """Return a feature as int32. The embedding layer of stories checks the ids of stories."""
-        ids = embedding.as_ids(features[name], name, self.specs[name].vocab_size)
-        if self.specs[name].modality == "class_label" and ids.shape.rank in (None, 1):
-            ids = tf.reshape(ids, [-1, 1])
-        if ids.shape.rank != 2 and self.specs[name].modality != "sentences":
-            # The rank is None if `fit` was traced for sequences of several lengths.
-            one = ids.shape.rank in (None, 1)
-            hint = " If a tf.data.Dataset yields single examples, call dataset.batch(…)." * one
-            raise ValueError(f"{name} must be [batch, length]. Received: {ids.shape}.{hint}")
-        return ids
+        """Return a feature as an int32 tensor with a batch axis."""
+        return feature_checks.to_ids(features, name, self.specs[name])
 
-    def _check_features(self, features):
-        embedding.check_features(features, self.input_features)
-        # Sequences without a batch axis are not compared, because their first axis is the length.
-        # `_ids` rejects such sequences.
-        batched = [
-            name
-            for name, spec in self.specs.items()
-            if spec.modality == "class_label" or embedding.known_rank(features.get(name)) != 1
-        ]
-        embedding.check_batch_sizes(features, batched)
+    # Losses and intermediate results.
 
     def loss_terms(
         self,
@@ -420,8 +396,8 @@ class Seq2Seq(keras_model.KerasModel):
         if training not in (True, False, None):
             raise ValueError(f"training must be True or False. Received: {training!r}.")
         self._check_features(features)
-        embedding.check_features(features, sorted(self.specs))  # the losses need all features
-        self._check_ids(features, list(self.specs))
+        id_checks.check_features(features, sorted(self.specs))  # the losses need all features
+        feature_checks.check_ids(features, self.specs)
         output = self.forward(features, training, record_attention=True, num_steps=num_steps)
         terms = self.loss_terms(output, features["targets"], training)
         values = {name: tf.add_n([term.value() for term in parts]) for name, parts in terms.items()}
@@ -532,7 +508,8 @@ class Seq2Seq(keras_model.KerasModel):
         """
         self._check_writes_symbols("generate")
         # The prompt of a language model may be the feature "inputs" or the feature "targets".
-        self._check_ids(features, ["inputs"] if "inputs" in self.specs else ["inputs", "targets"])
+        names = ["inputs"] if "inputs" in self.specs else ["inputs", "targets"]
+        feature_checks.check_ids(features, self.specs, names)
         self.check_steps(options.num_steps, options.exit_threshold)
         return generate_lib.generate(self, features, options)
 
@@ -561,26 +538,10 @@ class Seq2Seq(keras_model.KerasModel):
                 class labels.
         """
         self._check_writes_symbols("score")
-        self._check_ids(features, list(self.specs))
+        feature_checks.check_ids(features, self.specs)
         self.check_steps(num_steps, exit_threshold)
         Options(jit_compile=jit_compile).check()
         return score_lib.score(self, features, num_steps, exit_threshold, jit_compile)
-
-    def _check_ids(self, features, names):
-        """Check ids outside of compiled functions, so that errors can name the feature."""
-        embedding.check_features(features)
-        for name in names:
-            if name in features:
-                spec = self.specs.get(name, self.specs["targets"])
-                embedding.as_ids(features[name], name, spec.vocab_size)
-
-    def _check_writes_symbols(self, method):
-        if self.class_labels or (self.decoder is None and not self.writes_in_parallel):
-            kind = "whose targets are class labels" if self.class_labels else "without a decoder"
-            raise ValueError(
-                f"{method} requires a model that generates tokens. For other models, "
-                f"use the argmax of the logits. Received: a model {kind}."
-            )
 
     def prompt(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor | None:
         """Return the tokens that the decoder reads before it generates, int32 [B, P], or None."""
@@ -596,3 +557,31 @@ class Seq2Seq(keras_model.KerasModel):
             return "an encoder without a decoder also has outputs at padding"
         is_mean = getattr(self.hparams, "class_label_pooling", "mean") == "mean"
         return "class_label_pooling=mean includes padding" if is_mean else ""
+
+    # Checks.
+
+    def _check_segments(self):
+        """Check that the model trains in the segments that the hparams select.
+
+        The learning-rate schedule divides the number of updates by `recurrence_segments`. With a
+        model that has one update for each batch, the schedule would be too slow.
+        """
+        num_segments = getattr(self.hparams, "recurrence_segments", 1)
+        if num_segments != self.num_segments:
+            raise hparam_schema.HParamError(
+                "recurrence_segments requires a Universal Transformer. "
+                f"Received: recurrence_segments={num_segments} for a {type(self).__name__}."
+            )
+
+    def _check_features(self, features):
+        """Check the names and the batch sizes of features. Subclasses add checks."""
+        feature_checks.check(features, self.specs, self.input_features)
+
+    def _check_writes_symbols(self, method):
+        """Check that the model generates tokens. `method` is the name of the caller's method."""
+        if self.class_labels or (self.decoder is None and not self.writes_in_parallel):
+            kind = "whose targets are class labels" if self.class_labels else "without a decoder"
+            raise ValueError(
+                f"{method} requires a model that generates tokens. For other models, "
+                f"use the argmax of the logits. Received: a model {kind}."
+            )

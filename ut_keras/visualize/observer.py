@@ -25,7 +25,7 @@ import keras
 import numpy as np
 
 from ut_keras.errors import UsageError
-from ut_keras.layers.basic import embedding
+from ut_keras.layers.basic import id_checks
 from ut_keras.layers.depth import mixed_depth
 from ut_keras.layers.depth import stack as stack_lib
 from ut_keras.text import text_encoder
@@ -179,7 +179,7 @@ def _one_example(model, features, example):
         # The prompt of a language model is the feature "inputs", which has no spec.
         spec = model.specs.get(name, model.specs["targets"])
         size = spec.vocab_size if name in ("inputs", "targets") else None
-        row[name] = np.asarray(embedding.as_ids(value[example : example + 1], name, size))
+        row[name] = np.asarray(id_checks.as_ids(value[example : example + 1], name, size))
     for name in ("inputs", "targets"):
         if name not in row or row[name].ndim != 2:
             continue

@@ -211,44 +211,9 @@ def test_keras_loads_users_model(tmp_path):
         loaded(IDS.astype("float32"))
 
 
-def test_as_ids_rejects_texts_and_ragged_tensors():
-    with pytest.raises(ValueError, match="inputs must contain ids. Received: texts. .*run.tran"):
-        embedding.as_ids(["a text"], "inputs")
-    with pytest.raises(ValueError, match="padded.*Received: a RaggedTensor. .*to_tensor.*padded_b"):
-        embedding.as_ids(tf.ragged.constant([[3, 4], [5]]), "inputs")
-    for texts in ("a text", ["a text"]):
-        with pytest.raises(ValueError, match="Received: the text 'a text'. .*ut_keras.load"):
-            embedding.check_features(texts)
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64"])
-def test_as_ids_accepts_all_int_dtypes(dtype):
-    ids = embedding.as_ids(np.array([[3, 1]], dtype), "inputs")
-    assert ids.dtype == tf.int32
-    np.testing.assert_array_equal(ids, [[3, 1]])
-
-
-def test_as_ids_accepts_empty_lists():
-    assert embedding.as_ids([[]], "inputs").shape == (1, 0)
-
-
-@pytest.mark.parametrize("values", [[[3.7, 1.0]], np.ones([1, 2], "float16"), [[True]]])
-def test_as_ids_rejects_floats_and_bools(values):
-    with pytest.raises(ValueError, match="inputs must .*int.* Received: "):
-        embedding.as_ids(values, "inputs")
-
-
 def test_symbol_embedding_rejects_floats():
     with pytest.raises(ValueError, match="ids must .*int.* Received: float32.*dtype='int32'"):
         embedding.SymbolEmbedding(9, 4)(np.ones([1, 2], "float32"))
-
-
-@pytest.mark.parametrize("worst", [-1, 8, 2**33 + 2])
-def test_as_ids_rejects_ids_out_of_range(worst):
-    with pytest.raises(ValueError, match=rf"inputs must be ids in \[0, 8\). Received: {worst}\."):
-        embedding.as_ids(np.array([[0, worst, 7]]), "inputs", 8)
-    np.testing.assert_array_equal(embedding.as_ids([[0, 7]], "inputs", 8), [[0, 7]])
-    assert embedding.as_ids([[]], "inputs", 8).shape == (1, 0)
 
 
 def test_embedding_of_an_id_out_of_range_is_nan_under_xla():

@@ -1,0 +1,137 @@
+"""Check and convert the ids that a caller passes.
+
+The functions accept ints of any size, and reject floats.
+"""
+
+import reprlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ut_keras.ops import int32, private_api
+
+# The end of the errors about texts that a caller passes instead of ids.
+HOW_TO_USE_TEXTS = (
+    'To use texts, load the run: run = ut_keras.load("FOLDER"), or make one from the model: '
+    "run = SavedRun.of(model, problem, data_dir). Then call run.translate, run.generate or "
+    "run.classify, or run.model.fit(run.dataset(pairs))."
+)
+
+
+def check_features(features: Any, names: Sequence[str] = ()) -> None:
+    """Check that `features` is a dict with all given names as keys.
+
+    Raises:
+        ValueError: if `features` is not a dict or lacks a key.
+    """
+    if not isinstance(features, Mapping):
+        first = features[0] if isinstance(features, list | tuple) and features else features
+        if isinstance(first, str):
+            raise ValueError(
+                "features must be a dict from name to ids. "
+                f"Received: the text {reprlib.repr(first)}. {HOW_TO_USE_TEXTS}"
+            )
+        shape = getattr(features, "shape", None)
+        received = type(features).__name__ if shape is None else f"a tensor of shape {shape}"
+        example = ", ".join(f'"{name}": [[3, 4, 1]]' for name in names or ("inputs",))
+        raise ValueError(
+            f"features must be a dict from name to ids, such as {{{example}}}. "
+            f"Received: {received}. In fit, pass the dict as x and the targets as y."
+        )
+    if not set(names) <= set(features):
+        raise ValueError(f"features must have the keys {names}. Received: {sorted(features)}.")
+
+
+def known_rank(values: Any) -> int | None:
+    """Return the rank of an array or a tensor. None: the rank is not known, as for a list."""
+    shape = getattr(values, "shape", None)
+    if shape is None or isinstance(shape, tf.TensorShape):
+        return None if shape is None else shape.rank
+    return len(shape)
+
+
+def check_batch_sizes(features: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Check that the named features have the same batch size, if the sizes are known.
+
+    Raises:
+        ValueError: if the batch sizes differ.
+    """
+    shapes = {}
+    for name in names:
+        if known_rank(features.get(name)):
+            shapes[name] = features[name].shape
+    first = "targets" if "targets" in shapes else next(iter(shapes), "")
+    for name, shape in shapes.items():
+        if shape[0] is not None and shapes[first][0] not in (None, shape[0]):
+            raise ValueError(
+                f"{name} must have the batch size of {first}, {shapes[first][0]}. "
+                f"Received: {shape[0]}."
+            )
+
+
+def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
+    """Return ids as an int32 tensor.
+
+    Keras and TensorFlow accept some invalid ids without an error. Keras' embeddings truncate
+    floats. A cast to int32 drops the higher bits of large ints. On a GPU, a gather returns zeros
+    for an id out of range. This function rejects such ids.
+
+    The function accepts floats while Keras computes only shapes. To build a user's loaded model,
+    Keras calls the model with floats that have no values. If this function raised an error, Keras
+    would hide it, and the loaded model would keep random weights.
+
+    Args:
+        values: int tensor, array or nested lists of any shape.
+        name: str, for the error message.
+        size: int. Optional. The ids must be in [0, size). The function checks this only in eager
+            mode.
+
+    Raises:
+        ValueError: if `values` are not ints or not in [0, size). Also if `values` have sequences of
+            different lengths.
+    """
+    if isinstance(values, tf.RaggedTensor):
+        raise ValueError(
+            f"{name} must be sequences of the same length, padded with 0 on the right. Received: "
+            "a RaggedTensor. Call its method to_tensor(). For a tf.data.Dataset, use padded_batch "
+            "instead of ragged_batch."
+        )
+    try:
+        ids = tf.convert_to_tensor(values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be sequences of the same length, padded with 0 on the right. "
+            f"Received: {type(values).__name__}: {error}"
+        ) from error
+    if ids.dtype.is_floating and private_api.is_shape_inference():
+        return tf.cast(ids, tf.int32)
+    if ids.dtype == tf.string:
+        raise ValueError(f"{name} must contain ids. Received: texts. {HOW_TO_USE_TEXTS}")
+    # TensorFlow converts an empty list to floats.
+    if not ids.dtype.is_integer and ids.shape.num_elements() != 0:
+        raise ValueError(
+            f"{name} must have an int dtype. Received: {ids.dtype.name}. "
+            "For keras.Input, pass dtype='int32'."
+        )
+    if size is not None and tf.executing_eagerly() and tf.size(ids):
+        _check_extremes(int(tf.reduce_min(ids)), int(tf.reduce_max(ids)), name, size)
+    return int32.cast(ids)
+
+
+def check_range(ids: np.ndarray, name: str, size: int) -> None:
+    """Check that an int array contains only ids in [0, size).
+
+    Raises:
+        ValueError: if an id is out of range.
+    """
+    if ids.dtype.kind in "iu" and ids.size:
+        _check_extremes(ids.min(), ids.max(), name, size)
+
+
+def _check_extremes(least, largest, name, size):
+    """Raise `ValueError` unless the least and the largest id are in [0, size)."""
+    for extreme in (least, largest):
+        if not 0 <= extreme < size:
+            raise ValueError(f"{name} must be ids in [0, {size}). Received: {extreme}.")
