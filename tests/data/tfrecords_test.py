@@ -125,3 +125,21 @@ def test_other_format_is_none_for_uncompressed_files(tmp_path):
         assert tfrecords.other_format(path) is None
     open(path, "wb").close()
     assert tfrecords.other_format(path) is None
+
+
+def test_find_names_the_other_data_of_the_folder(tmp_path):
+    tfrecords.write([{"inputs": [2]}], tfrecords.shard_paths(tmp_path, "old_name", "train", 2))
+    tfrecords.write([{"inputs": [2]}], tfrecords.shard_paths(tmp_path, "old_name", "dev", 1))
+    with pytest.raises(DataError) as error:
+        tfrecords.find(tmp_path, "new_name", "train")
+    assert "which has none. It has files of old_name-dev, old_name-train." in str(error.value)
+    assert "override dataset_filename" in str(error.value)
+    with pytest.raises(DataError) as error:
+        tfrecords.find(tmp_path, "old_name", "test")
+    assert "old_name-train. Generate the data" in str(error.value)
+
+
+def test_find_in_a_folder_without_data_names_no_other_data(tmp_path):
+    (tmp_path / "notes-train.txt").touch()
+    with pytest.raises(DataError, match=r"which has none\. Generate the data"):
+        tfrecords.find(tmp_path, "name", "train")

@@ -32,6 +32,9 @@ _ADVICE = (
     "Generate the data (--generate_data; in Python, problem.generate_data), or pass the folder "
     "that contains the data (--data_dir; in Python, data_dir)"
 )
+# The names of the shards of any problem. Group 1 is the problem and the split, group 2 the problem.
+_ANY_SHARD = re.compile(r"((.+)-(?:train|dev|test))-\d{5}-of-\d{5}")
+_MOST_SHOWN = 4  # how many splits of other data an error names
 _EDGE = 1 << 16  # bytes that are read at each end of a file
 _HEADER = 12  # number of bytes before a record: the record's size and the checksum of the size
 _MASK_DELTA = np.uint32(0xA282EAD8)  # the constant in TensorFlow's lib/hash/crc32c.h
@@ -95,6 +98,22 @@ def find(data_dir: str, filename: str, split: str) -> list[str]:
     return paths
 
 
+def _other_data(data_dir, filename):
+    """Return sentences that name the data in a folder, or "" if the folder has none."""
+    matches = map(_ANY_SHARD.fullmatch, os.listdir(data_dir))
+    found = {match[1]: match[2] for match in sorted(filter(None, matches), key=lambda m: m[0])}
+    if not found:
+        return ""
+    shown = ", ".join(list(found)[:_MOST_SHOWN]) + (", …" if len(found) > _MOST_SHOWN else "")
+    advice = ""
+    if filename not in found.values():
+        advice = (
+            " If these files are the data of this problem under another name, rename them, or "
+            "override dataset_filename in the class of the problem."
+        )
+    return f" It has files of {shown}.{advice}"
+
+
 def _only_set_of_shards(data_dir, filename, split):
     """Return (number of shards in the file names, set of the shards that exist).
 
@@ -111,7 +130,7 @@ def _only_set_of_shards(data_dir, filename, split):
     if not sets:
         raise DataError(
             f"data_dir must contain files {pattern}. Received: data_dir={data_dir!r}, which has "
-            f"none. {_ADVICE}."
+            f"none.{_other_data(data_dir, filename)} {_ADVICE}."
         )
     if len(sets) > 1:
         counts = " and ".join(f"of-{count:05d}" for count in sorted(sets))

@@ -1,5 +1,6 @@
 """The base class of text encoders, the reserved ids, and helpers for vocabulary files."""
 
+import glob
 import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ PAD = 0
 EOS = 1
 RESERVED_TOKENS = ("<pad>", "<EOS>")
 NUM_RESERVED_IDS = len(RESERVED_TOKENS)
+_MOST_SHOWN = 4  # how many vocabularies an error names
 
 
 class TextEncoder:
@@ -67,11 +69,25 @@ def read_lines(filename: str) -> list[str]:
     """
     if not os.path.isfile(filename):
         raise DataError(
-            f"A vocabulary file must exist. Received: {filename}, which is not a file. Generate "
-            "the data (--generate_data; in Python, problem.generate_data), or pass the folder that "
-            "contains the data (--data_dir; in Python, data_dir)."
+            f"A vocabulary file must exist. Received: {filename}, which is not a file."
+            f"{_other_vocabularies(filename)} Generate the data (--generate_data; in Python, "
+            "problem.generate_data), or pass the folder that contains the data (--data_dir; in "
+            "Python, data_dir)."
         )
     return text_lines.read(filename)
+
+
+def _other_vocabularies(filename):
+    """Return a sentence that names the vocabularies in the folder of a missing file, or ""."""
+    pattern = os.path.join(glob.escape(os.path.dirname(filename)), "vocab.*")
+    found = sorted(map(os.path.basename, glob.glob(pattern)))
+    if not found:
+        return ""
+    shown = ", ".join(found[:_MOST_SHOWN]) + (", …" if len(found) > _MOST_SHOWN else "")
+    return (
+        f" The folder has {shown}. If the data was made with one of these files, copy it to the "
+        "missing name."
+    )
 
 
 def write_lines(filename: str, lines: Iterable[str]) -> None:
