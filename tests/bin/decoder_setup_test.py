@@ -206,6 +206,7 @@ def test_unknown_problem_names_the_package_flag(error, runs, tmp_path):
     (run / "run.json").write_text('{"problem": "poetry_lines", "model": "transformer"}')
     line = error(output_dir=run)
     assert "Unknown problem: 'poetry_lines'" in line and "pass --t2t_usr_dir" in line
+    assert "run.json in" in line and "contains this name" in line
 
 
 def test_part_of_a_package_names_the_package_flag(error, runs, tmp_path):

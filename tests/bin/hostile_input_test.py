@@ -192,7 +192,7 @@ def test_run_without_hash_is_compared_with_its_vocabulary(world, capsys):
     capsys.readouterr()
     vocabulary = world / "data" / VOCABULARY
     _write(vocabulary, _spoilt_vocabularies()["reversed"](vocabulary.read_text().splitlines()))
-    _assert_rejected(capsys, exporter.main, _argv("exporter", world), "must match the run in")
+    _assert_rejected(capsys, exporter.main, _argv("exporter", world), "export, omit --data_dir")
 
 
 @pytest.mark.parametrize(

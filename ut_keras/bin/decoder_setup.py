@@ -30,6 +30,7 @@ from ut_keras.inference import (
     run_directory,
     run_json,
 )
+from ut_keras.registry import UnknownNameError
 from ut_keras.text import sacre_bleu
 
 FILE, SCORE, INTERACTIVE, SPLIT = "decode_from_file", "score_file", "decode_interactive", "split"
@@ -144,7 +145,7 @@ def check_run(args: argparse.Namespace) -> SelectedRun:
         folders.append(os.path.dirname(checkpoint))
     records = [run_json.read(folder) for folder in folders]
     name = _name("problem", args, records, run_dir)
-    problem = problems.get(name)
+    problem = _problem(name, args, run_dir)
     model_name = _name("model", args, records, run_dir)
     run_directory.check_model_name(model_name)
     given = hparam_overrides.parse(args.hparams)
@@ -248,6 +249,16 @@ def _name(flag, args, records, run_dir):
                 f"Received: --{flag}={given or noted[0]}."
             )
     return given or noted[0]
+
+
+def _problem(name, args, run_dir):
+    """Return the problem. If its name is unknown, the error says whether run.json contains it."""
+    try:
+        return problems.get(name)
+    except UnknownNameError as error:
+        if args.problem:
+            raise
+        raise type(error)(f"{error} run.json in {run_dir!r} contains this name.") from error
 
 
 def _check_fits(mode, problem, specs, values):
