@@ -75,6 +75,7 @@ def test_absl_flags_name_the_alternative(table, word):
 
 def test_schedules_are_supported_or_not():
     assert not flags.SCHEDULES.keys() & flags.OTHER_SCHEDULES.keys()
+    assert "train_and_evaluate" in flags.OTHER_SCHEDULES["local_run"]
 
 
 def test_help_gives_at_most_one_default():
