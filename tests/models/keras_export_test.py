@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from tests.models import examples
+from ut_keras.layers.basic import dense
 
 FEATURES = {"inputs": examples.INPUTS, "targets": examples.TARGETS}
 
@@ -73,6 +74,18 @@ def test_dtype_policy_of_a_model_cannot_be_changed():
         model.dtype_policy = "mixed_bfloat16"
     model.dtype_policy = model.dtype_policy
     assert model.compute_dtype == model.encoder.compute_dtype == "float32"
+
+
+def test_dtype_policy_of_a_layer_with_sublayers_cannot_be_changed():
+    """The sublayers would keep their own policies."""
+    model = examples.make("classifier")
+    with pytest.raises(ValueError, match=r"sublayers .* Received: 'mixed_bfloat16' for encoder"):
+        model.encoder.dtype_policy = "mixed_bfloat16"
+    model.encoder.dtype_policy = model.encoder.dtype_policy
+    assert model.encoder.compute_dtype == "float32"
+    single = dense.Dense(3)
+    single.dtype_policy = "mixed_bfloat16"
+    assert single(np.ones([1, 2])).dtype == "bfloat16"
 
 
 @pytest.fixture

@@ -25,6 +25,26 @@ class Layer(private_api.BuildHook):
 
     trainable: bool
 
+    @property
+    def dtype_policy(self) -> keras.DTypePolicy:
+        """The dtype policy of the layer and of its sublayers.
+
+        It can be changed only in a layer without sublayers.
+        """
+        return super().dtype_policy
+
+    @dtype_policy.setter
+    def dtype_policy(self, value: Any) -> None:
+        """Raise ValueError if sublayers would keep their own policies."""
+        policy = keras.dtype_policies.get(value)
+        if policy != self.dtype_policy and self.direct_sublayers():
+            raise ValueError(
+                "dtype_policy cannot be changed in a layer with sublayers, because the sublayers "
+                f"would keep their own policies. Received: {value!r} for {self.name}. Make a new "
+                "layer with the argument dtype."
+            )
+        keras.layers.Layer.dtype_policy.fset(self, policy)
+
     def get_config(self) -> Config:
         names, takes_keras_arguments = _init_arguments(type(self))
         config = super().get_config() if takes_keras_arguments else {}
