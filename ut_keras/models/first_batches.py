@@ -3,6 +3,7 @@
 Each batch still reaches the model once and unchanged, also if the data can be read only once.
 """
 
+import functools
 import itertools
 import types
 from collections.abc import Callable
@@ -68,14 +69,7 @@ def _observed_dataset(dataset, check):
         is_dense = [isinstance(tensor, tf.Tensor) for tensor in tensors]
         structure = tf.nest.map_structure(lambda _: None, parts)
 
-        def check_once(*arrays):
-            if not is_checked:
-                is_checked.append(True)
-                given = iter(arrays)
-                values = [next(given) if dense else None for dense in is_dense]
-                call(*tf.nest.pack_sequence_as(structure, values))
-            return np.False_
-
+        check_once = functools.partial(_check_once, call, is_checked, structure, is_dense)
         dense = [tensor for tensor, is_one in zip(tensors, is_dense, strict=True) if is_one]
         is_first = tf.cond(
             is_first, lambda: tf.numpy_function(check_once, dense, tf.bool), lambda: is_first
@@ -83,3 +77,22 @@ def _observed_dataset(dataset, check):
         return tf.ensure_shape(is_first, []), batch
 
     return dataset.scan(tf.constant(True), step)
+
+
+def _check_once(check, is_checked, structure, is_dense, *arrays):
+    """Call `check` with the arrays of a batch, unless it was called before. Return False.
+
+    Args:
+        check: function with the arguments x, y and weights.
+        is_checked: list, which is empty until `check` was called.
+        structure: the nest of a batch: x, y and weights.
+        is_dense: list of bool, whether each leaf of the nest has an array. `check` gets None for
+            the other leaves.
+        *arrays: the arrays of the batch.
+    """
+    if not is_checked:
+        is_checked.append(True)
+        given = iter(arrays)
+        values = [next(given) if dense else None for dense in is_dense]
+        check(*tf.nest.pack_sequence_as(structure, values))
+    return np.False_

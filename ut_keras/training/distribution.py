@@ -220,20 +220,30 @@ def _sum_over_workers(strategy, value):
 
 @functools.cache
 def _all_reduce_function(strategy):
+    """Return a compiled function that sums a float64 scalar over the workers."""
     replicas = strategy.num_replicas_in_sync // num_workers(strategy)
 
     @tf.function(input_signature=[tf.TensorSpec((), tf.float64)], autograph=False)
     def summed(value):
-        def in_replica(value):
-            context = tf.distribute.get_replica_context()
-            is_first = context.replica_id_in_sync_group % replicas == 0
-            local_value = tf.where(is_first, value, tf.zeros_like(value))
-            return context.all_reduce(tf.distribute.ReduceOp.SUM, local_value)
-
-        total = strategy.run(in_replica, args=(value,))
+        total = strategy.run(_sum_of_first_replicas, args=(value, replicas))
         return strategy.experimental_local_results(total)[0]
 
     return summed
+
+
+def _sum_of_first_replicas(value, replicas):
+    """Return the sum of `value` over the first replica of each worker.
+
+    Each replica calls this function.
+
+    Args:
+        value: float scalar.
+        replicas: int, the number of replicas of each worker.
+    """
+    context = tf.distribute.get_replica_context()
+    is_first = context.replica_id_in_sync_group % replicas == 0
+    local_value = tf.where(is_first, value, tf.zeros_like(value))
+    return context.all_reduce(tf.distribute.ReduceOp.SUM, local_value)
 
 
 _SIGNAL_CHECK_STEPS = 10  # number of updates between two exchanges of signals among the workers

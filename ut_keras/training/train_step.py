@@ -1,9 +1,10 @@
 """The trainer's step: the updates of a batch on every replica, and the sums to report.
 
 step = make_train_step(model, optimizer, strategy, batches.element_spec)
-result = step((features, targets))                 # or (features, targets, weights)
+result = step((features, targets))             # or (features, targets, weights)
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -67,34 +68,13 @@ def make_train_step(
     """
     # XLA compiles programs for one device, so it cannot compile sums over replicas.
     is_split = jit_compile and strategy.num_replicas_in_sync > 1
-
-    def replica_step(features, targets, *weights):
-        def forward_and_terms(carried):
-            segment = {} if carried is None else {"carried": carried}
-            output = model.forward(features, training=True, **segment)
-            return output, model.loss_terms(output, targets, True, *weights)
-
-        def count(output):
-            return _count(model, curriculum, output, features, targets, *weights)
-
-        def counted_and_terms(carried):
-            output, terms = forward_and_terms(carried)
-            return _Counted(count(output), getattr(output, "carried", None)), terms
-
-        if is_split:
-            counted, shares = batch_update.update(
-                model, optimizer, counted_and_terms, update_lib.update_in_two_programs
-            )
-            return _summed_result(shares, counted.result)
-        output, shares = batch_update.update(model, optimizer, forward_and_terms)
-        return _summed_result(shares, count(output))
-
+    run_replica = functools.partial(_run_replica, model, optimizer, curriculum, is_split)
     signature = None if element_spec is None else [element_spec]
     jit_all = jit_compile and not is_split
 
     @tf.function(input_signature=signature, jit_compile=jit_all or None, autograph=False)
     def train_step(batch):
-        result = strategy.run(replica_step, args=batch)
+        result = strategy.run(run_replica, args=batch)
         if moving_average is not None:
             moving_average.update(optimizer.iterations.value // batch_update.count(model))
         return tf.nest.map_structure(lambda x: strategy.experimental_local_results(x)[0], result)
@@ -102,11 +82,53 @@ def make_train_step(
     return train_step
 
 
-class _Counted(NamedTuple):
-    """The output of a replica's forward pass that leaves the programs of XLA."""
+def _run_replica(model, optimizer, curriculum, is_split, *batch):
+    """Update the weights with a replica's part of a batch.
+
+    Args:
+        is_split: bool. Whether XLA compiles everything except the optimizer and the sums over
+            replicas.
+        *batch: features, targets and, optionally, weights.
+
+    Returns:
+        `StepResult` of all replicas.
+    """
+    if is_split:
+        forward = functools.partial(_counts_and_terms, model, curriculum, batch)
+        counts, shares = batch_update.update(
+            model, optimizer, forward, update_lib.update_in_two_programs
+        )
+        return _summed_result(shares, counts.result)
+    forward = functools.partial(_output_and_terms, model, batch)
+    output, shares = batch_update.update(model, optimizer, forward)
+    return _summed_result(shares, _count(model, curriculum, output, *batch))
+
+
+def _output_and_terms(model, batch, carried):
+    """Run the forward pass of a segment, and return its output and the terms of the loss.
+
+    Args:
+        batch: tuple of features, targets and, optionally, weights.
+        carried: the state that the segment starts from, or None.
+    """
+    features, targets, *weights = batch
+    segment = {} if carried is None else {"carried": carried}
+    output = model.forward(features, training=True, **segment)
+    return output, model.loss_terms(output, targets, True, *weights)
+
+
+class _Counts(NamedTuple):
+    """The part of a segment's output that XLA's programs return. It has no large tensors."""
 
     result: StepResult  # the result of `_count`
     carried: Any  # the state that the next segment starts from, or None
+
+
+def _counts_and_terms(model, curriculum, batch, carried):
+    """Return the same as `_output_and_terms`, with `_Counts` instead of the output."""
+    output, terms = _output_and_terms(model, batch, carried)
+    result = _count(model, curriculum, output, *batch)
+    return _Counts(result, getattr(output, "carried", None)), terms
 
 
 def _count(model, curriculum, output, features, targets, *weights):
