@@ -36,7 +36,7 @@ _LOG = logging.getLogger("ut_keras")
 
 
 class _SmallOutput(NamedTuple):
-    """The results of a replica's forward pass that leave the programs of XLA."""
+    """The part of a segment's output that XLA's programs return."""
 
     logs: dict[str, Any] | None  # the results of the metrics; None if there are several segments
     logits: Any  # the logits of a segment; None if there is only one segment
@@ -85,10 +85,11 @@ class FittedModel(compiled_model.CompiledModel):
 
     @contextlib.contextmanager
     def _class_weights_set_to(self, class_weight):
-        """Context that sets `_class_weights` to the weights in `fit`'s argument `class_weight`.
+        """Return a context in which `_class_weights` has the weights of `class_weight`.
 
-        `fit` does not pass this argument to Keras. Keras would treat a sequence of tokens as one
-        class, and would raise an error for classes that are not in `class_weight`.
+        `class_weight` is an argument of `fit`, which does not pass it to Keras. Keras would treat a
+        sequence of tokens as one class, and would raise an error for classes that are not in
+        `class_weight`.
         """
         if class_weight is None:
             yield
@@ -228,42 +229,24 @@ class FittedModel(compiled_model.CompiledModel):
                 f"jit_compile must be False or 'auto' on several replicas: {reason}. "
                 "Received: True."
             )
-        with self._outer_function(), self._weighted_train_step():
-            super().make_train_function(force)
+        with self._outer_function():
+            if self._class_weights is None:
+                super().make_train_function(force)
+            elif not is_made:
+                step = self._weighted_train_step
+                self.train_function = private_api.train_function_of(self, step)
         if self.jit_is_auto and self.jit_compile and not is_made:
             compiled: Any = self.train_function
             safe: Any = auto_xla.TrainFunctionWithFallback(compiled, self._without_xla)
             self.train_function = safe
 
-    @contextlib.contextmanager
-    def _weighted_train_step(self):
-        """Return a context in which `train_step` gets the class weights as sample weights.
-
-        Keras traces `self.train_step` when it makes the train function. The context replaces this
-        attribute of the model, so that the weights also reach a subclass that overrides
-        `train_step`.
-        """
-        if self._class_weights is None:
-            yield
-            return
-        step, own = self.train_step, vars(self).get("train_step")
-
-        def weighted_step(data):
-            x, y, weights = keras.utils.unpack_x_y_sample_weight(_single_outputs(data))
-            if weights is not None:
-                raise ValueError(_ONE_KIND_OF_WEIGHT)
-            ids = int32.cast(tf.convert_to_tensor(y))
-            return step((x, y, tf.gather(self._class_weights, ids)))
-
-        # These assignments bypass `__setattr__`, so Keras does not track the function.
-        self.__dict__["train_step"] = weighted_step
-        try:
-            yield
-        finally:
-            if own is None:
-                del self.__dict__["train_step"]
-            else:
-                self.__dict__["train_step"] = own
+    def _weighted_train_step(self, data):
+        """Run `train_step`, with the class weights as sample weights."""
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(_single_outputs(data))
+        if weights is not None:
+            raise ValueError(_ONE_KIND_OF_WEIGHT)
+        ids = int32.cast(tf.convert_to_tensor(y))
+        return self.train_step((x, y, tf.gather(self._class_weights, ids)))
 
     def _without_xla(self):
         """Return a new train function that XLA does not compile."""

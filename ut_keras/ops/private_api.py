@@ -12,7 +12,7 @@ Check this file before you allow a new version of TensorFlow or Keras. We checke
 
 import contextlib
 import contextvars
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import Any
 
 import keras
@@ -188,6 +188,17 @@ def compile_arguments(model: keras.Model) -> dict[str, Any]:
     Test: `tests/models/with_steps_test.py`.
     """
     return model._compile_config.config
+
+
+def train_function_of(model: keras.Model, train_step: Callable[[Any], Any]) -> Any:
+    """Return a train function that calls `train_step` instead of the model's own method.
+
+    Promise: `fit` applies `class_weight` to each token, also if a subclass overrides `train_step`.
+    Public alternative: Keras' `make_train_function` always calls the method `train_step`, so the
+    method of the model would have to be replaced.
+    Test: `tests/models/sample_weight_test.py`.
+    """
+    return model._make_function(train_step)
 
 
 def set_loss_tracker(model: keras.Model, tracker: keras.metrics.Metric) -> None:
