@@ -295,12 +295,8 @@ class AdaptiveComputationTime(depth.Depth):
         )
 
     def _loop_condition(self, loop, context):
-        """Return whether any position still runs: bool scalar."""
-        halting = loop.loop_state.halting
-        limit: Any = context.max_steps
-        if context.limit is not None:
-            limit = tf.cast(context.limit, tf.float32)
-        return self.halting.should_continue(halting, limit, context.epsilon)
+        """Return whether any position has not halted, bool scalar."""
+        return act_step.should_continue(self, loop.loop_state, context)
 
     def _apply_step(self, loop_state, context):
         """Apply one step without records, and return its `StepResult`."""

@@ -94,9 +94,7 @@ def extend_lazily(
         return loop_state._replace(state=state), cache
 
     loop_state, cache = tf.while_loop(
-        lambda loop_state, cache: act_layer.halting.should_continue(
-            loop_state.halting, context.max_steps, context.epsilon
-        ),
+        lambda loop_state, cache: act_step.should_continue(act_layer, loop_state, context),
         body,
         (act_step.start(act_layer, state), cache),
         maximum_iterations=context.max_steps,
@@ -106,18 +104,10 @@ def extend_lazily(
 
 def _apply_step_to_columns(act_layer, columns, loop_state, cache, size, context, num_earlier):
     """Apply one step to columns int32 [A], the first `num_earlier` of which have halted."""
-    window = window_of(cache, columns, size)
-    caches = caches_of(act_layer, cache.stores, loop_state.step, window)
-    last_states = state_cache(act_layer, cache, window)
-    before, recurrence_input = states_of(act_layer, last_states, columns)
-    inputs = context.inputs._replace(attention_mask=window.attention_mask, cache=caches[:-1])
-    context = context._replace(
-        inputs=inputs,
-        recurrence_input=recurrence_input,
-        signals=act_layer.timing.prepare(window.positions, context.max_steps),
-        signal_cache=caches[-1],
-        num_earlier=num_earlier,
+    before, context, caches, last_states = inputs_of_columns(
+        act_layer, cache, columns, loop_state.step, size, context
     )
+    context = context._replace(num_earlier=num_earlier)
     loop_state = loop_state._replace(state=before)
     loop_state = act_step.apply_step(act_layer, loop_state, context).loop_state
     last_states.write("state", loop_state.state)
@@ -128,9 +118,44 @@ def _apply_step_to_columns(act_layer, columns, loop_state, cache, size, context,
     return loop_state, LazyDepthCache(stores, depth, last_states.stores, cache.ancestors)
 
 
-def window_of(
-    cache: LazyDepthCache, columns: tf.Tensor, size: cache_lib.CacheSize
-) -> cache_lib.Window:
+class ColumnInputs(NamedTuple):
+    """The values that a step of some columns reads, and the caches that it writes to."""
+
+    before: tf.Tensor  # [B, A, D], the states before the step
+    context: act_step.StepContext
+    caches: list[cache_lib.LayerCache]  # as in `caches_of`
+    last_states: cache_lib.LayerCache  # as in `state_cache`
+
+
+def inputs_of_columns(
+    act_layer: Any,
+    cache: LazyDepthCache,
+    columns: tf.Tensor,
+    step: tf.Tensor,
+    size: cache_lib.CacheSize,
+    context: act_step.StepContext,
+) -> ColumnInputs:
+    """Return the `ColumnInputs` of a step of columns int32 [A], in ascending order.
+
+    Args:
+        step: int32 scalar, the number of steps that the columns have taken.
+        context: `StepContext` of the new columns.
+    """
+    window = _window_of(cache, columns, size)
+    caches = caches_of(act_layer, cache.stores, step, window)
+    last_states = state_cache(act_layer, cache, window)
+    before, recurrence_input = _states_of(act_layer, last_states, columns)
+    inputs = context.inputs._replace(attention_mask=window.attention_mask, cache=caches[:-1])
+    context = context._replace(
+        inputs=inputs,
+        recurrence_input=recurrence_input,
+        signals=act_layer.timing.prepare(window.positions, context.max_steps),
+        signal_cache=caches[-1],
+    )
+    return ColumnInputs(before, context, caches, last_states)
+
+
+def _window_of(cache, columns, size):
     """Return the `Window` of columns int32 [A], which attend to their ancestors in the cache."""
     ancestors = None
     if size.beams > 1:
@@ -159,9 +184,7 @@ def state_cache(
     return cache_lib.LayerCache(cache.last_states, 0, layout)
 
 
-def states_of(
-    act_layer: Any, last_states: cache_lib.LayerCache, columns: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor | None]:
+def _states_of(act_layer, last_states, columns):
     """Return the last states of columns int32 [A], and their inputs of the recurrence.
 
     Returns:

@@ -84,8 +84,8 @@ def loop_over_running_positions(
     loop_state = act_step.start(act_layer, tf.gather_nd(state, index)[tf.newaxis])  # [1, R, D]
     results = _empty_results(shape, state)
     index, loop_state, results, stores = tf.while_loop(
-        lambda index, loop_state, results, stores: act_layer.halting.should_continue(
-            loop_state.halting, context.max_steps, context.epsilon
+        lambda index, loop_state, results, stores: act_step.should_continue(
+            act_layer, loop_state, context
         ),
         loop.take_step,
         (index, loop_state, results, stores),
@@ -194,8 +194,8 @@ def forward_running_examples(
 
     first, results = (tf.range(num_examples), start), (start.halting, start.output)
     _, last, (halting, output) = tf.while_loop(
-        lambda examples, loop_state, results: act_layer.halting.should_continue(
-            loop_state.halting, context.max_steps, context.epsilon
+        lambda examples, loop_state, results: act_step.should_continue(
+            act_layer, loop_state, context
         ),
         body,
         (*first, results),

@@ -8,9 +8,9 @@ XLA cannot compile these loops. The functions in this module give the same resul
   may have taken only n steps. An inner loop computes step n + 1 of these columns, `CHUNK` columns
   at a time.
 
-The earlier columns that need a step are adjacent. After a token whose columns took n steps, every
-earlier column has taken at least n steps. So the number of steps never increases from one column to
-the next. The columns that have taken exactly n steps come directly before the new columns.
+The earlier columns that need a step come directly before the new columns. The reason: if the
+columns of a token take n steps, all earlier columns have then taken at least n steps. Therefore no
+column has taken more steps than a column before it.
 """
 
 from typing import Any
@@ -79,9 +79,7 @@ def _extend_lazily(act_layer, state, cache, window, context):
 def _loop(act_layer, apply_step, context, loop_state, cache):
     """Call `apply_step` until all new columns have halted."""
     return tf.while_loop(
-        lambda loop_state, cache: act_layer.halting.should_continue(
-            loop_state.halting, context.max_steps, context.epsilon
-        ),
+        lambda loop_state, cache: act_step.should_continue(act_layer, loop_state, context),
         apply_step,
         (loop_state, cache),
         maximum_iterations=context.max_steps,
@@ -122,16 +120,8 @@ def _step_of_columns(act_layer, columns, step, cache, size, context):
     Returns:
         (stores, last_states), as in `LazyDepthCache`.
     """
-    window = act_decoding.window_of(cache, columns, size)
-    last_states = act_decoding.state_cache(act_layer, cache, window)
-    before, recurrence_input = act_decoding.states_of(act_layer, last_states, columns)
-    caches = act_decoding.caches_of(act_layer, cache.stores, step, window)
-    inputs = context.inputs._replace(attention_mask=window.attention_mask, cache=caches[:-1])
-    context = context._replace(
-        inputs=inputs,
-        recurrence_input=recurrence_input,
-        signals=act_layer.timing.prepare(window.positions, context.max_steps),
-        signal_cache=caches[-1],
+    before, context, caches, last_states = act_decoding.inputs_of_columns(
+        act_layer, cache, columns, step, size, context
     )
     running = tf.zeros(tf.shape(before)[:2], tf.bool) if context.copy_halted else None
     _, block_output = act_step.apply_block(act_layer, before, step, running, context)

@@ -75,6 +75,14 @@ def start(act_layer: Any, state: tf.Tensor, padding_mask: tf.Tensor | None = Non
     return ACTLoopState(tf.constant(0), state, halting, tf.zeros_like(state))
 
 
+def should_continue(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -> tf.Tensor:
+    """Return whether any position has not halted, bool scalar."""
+    limit: Any = context.max_steps
+    if context.limit is not None:
+        limit = tf.cast(context.limit, tf.float32)
+    return act_layer.halting.should_continue(loop_state.halting, limit, context.epsilon)
+
+
 def apply_step(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -> StepResult:
     """Apply one step: signals, block, halting rule and output.
 
