@@ -25,6 +25,7 @@ In each encoder and in each decoder, the following tensors have a gradient:
 References: Geiping et al. 2025, Scaling up Test-Time Compute with Latent Reasoning, section 3.3.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -124,8 +125,9 @@ def _run_all_steps(layer, loop, should_continue, take_step, max_steps, backprop_
     def body(step, loop, seed_values, history):
         history = _write_tensors(history, step % backprop_steps, loop, seed_values)
         pairs = list(zip(seeds, seed_values, strict=True))
+        take_this_step = functools.partial(take_step, loop)
         call = stateless.check_repeatable(
-            layer, lambda: stateless.call(lambda: take_step(loop), pairs)
+            layer, functools.partial(stateless.call, take_this_step, pairs)
         )
         return step + 1, call.result, call.values, history
 
@@ -147,8 +149,7 @@ def _run_all_steps(layer, loop, should_continue, take_step, max_steps, backprop_
     num_loop_tensors = len(_leaves(loop))
     for seed, value in zip(seeds, found[num_loop_tensors:], strict=True):
         seed.assign(value)
-    loop_tensors = iter(found[:num_loop_tensors])
-    return num_steps, _map_tensors(lambda _: next(loop_tensors), last)
+    return num_steps, _with_leaves(last, found[:num_loop_tensors])
 
 
 def _write_tensors(arrays, index, loop, seed_values):
@@ -160,6 +161,12 @@ def _write_tensors(arrays, index, loop, seed_values):
 def _leaves(nest):
     """Return the leaves of a nest except TensorArrays. A leaf may be a NumPy array."""
     return [leaf for leaf in tf.nest.flatten(nest) if not isinstance(leaf, tf.TensorArray)]
+
+
+def _with_leaves(nest, leaves):
+    """Return a copy of a nest with other leaves, in order. TensorArrays stay unchanged."""
+    rest = iter(leaves)
+    return _map_tensors(lambda _: next(rest), nest)
 
 
 def _map_tensors(function, nest):
