@@ -26,7 +26,7 @@ def forget(model: DecodedModel) -> None:
 
 @contextlib.contextmanager
 def fresh(model: DecodedModel) -> Iterator[None]:
-    """Context in which a model has no compiled functions.
+    """Return a context in which a model has no compiled functions.
 
     Compiled functions contain custom gradients, which an export must not contain. So an export
     traces the model again in this context.

@@ -15,7 +15,7 @@ from ut_keras.ops import devices, xla_errors
 _LOG = logging.getLogger("ut_keras")
 
 
-def decides(model: Any, x: Any) -> bool:
+def compiles_update(model: Any, x: Any) -> bool:
     """Return whether XLA compiles the update of a model for the data of `fit`.
 
     XLA compiles the update once for every shape of a batch. So all batches must have the same

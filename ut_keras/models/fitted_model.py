@@ -177,7 +177,7 @@ class FittedModel(compiled_model.CompiledModel):
     @contextlib.contextmanager
     def _xla_on_gpu(self, x):
         """Return a context in which XLA compiles the update, if `jit_compile="auto"` decides so."""
-        uses_xla = self.jit_is_auto and auto_xla.decides(self, x)
+        uses_xla = self.jit_is_auto and auto_xla.compiles_update(self, x)
         if self.jit_is_auto and uses_xla != self._tries_xla:
             self.train_function = None
         self._tries_xla = uses_xla

@@ -50,8 +50,8 @@ class Seq2Seq(keras_model.KerasModel):
             "inputs".
         target_space_id: int. T2T's id of the kind of target.
         num_steps: int. Default number of steps in depth. With None, the hparams define it.
-        like: a model of the same class, hparams and specs. The new model shares its layers.
-            Optional.
+        like: a model with the same class, hparams and specs. The new model uses the layers of this
+            model. Optional.
     Call arguments:
         features: dict of int32 ids, 0 = padding: "inputs" [B, S] (stories: [B, sentences, words])
             and "targets" [B, T] (classes: [B] or [B, 1]). Packed examples also have

@@ -27,8 +27,8 @@ def per_replica(generator: keras.random.SeedGenerator) -> tf.Tensor:
     first replica has the seed of a single device.
 
     Returns:
-        int32 [2]. On a GPU, the dtype is int64 instead, with the same numbers, because TensorFlow
-        copies int32 tensors from the GPU to the host.
+        int32 [2]. On a GPU, the result has the same numbers in int64, because TensorFlow copies
+        int32 tensors from the GPU to the host.
     """
     replica = tf.distribute.get_replica_context()
     is_single = replica is None or replica.num_replicas_in_sync == 1

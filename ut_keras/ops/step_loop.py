@@ -22,7 +22,7 @@ def run(
     max_steps: int,
     takes_all_steps: bool = False,
 ) -> Any:
-    """Take steps while `should_continue` is True, at most `max_steps`; return the last state.
+    """Take steps while `should_continue` is True, and return the last state.
 
     Usually the loop is a `tf.while_loop`. If XLA compiles it for a GPU, the loop is unrolled: the
     program contains the steps one after another. An unrolled loop is faster for two reasons:
@@ -33,16 +33,16 @@ def run(
     - XLA casts each weight once, and not in each step.
 
     If the number of steps is not known, each unrolled step is a `tf.cond`. XLA cannot compile the
-    gradient of a `tf.cond` that contains a `tf.while_loop`, and a layer of a user may contain a
-    `tf.while_loop`. Therefore a loop with an unknown number of steps is not unrolled if `layer` is,
-    or contains, a layer of a user.
+    gradient of a `tf.cond` that contains a `tf.while_loop`. A layer of a user may contain a
+    `tf.while_loop`. Therefore `run` does not unroll such a loop if `layer` is a layer of a user, or
+    contains one.
 
     Args:
         layer: the layer that takes the steps.
         should_continue: function from a state to a bool scalar.
         take_step: function from a state to the next state, which has the same structure and shapes.
         first: nest of tensors, the state before the first step.
-        max_steps: int.
+        max_steps: int, the largest number of steps.
         takes_all_steps: bool. Whether `should_continue` is known to be True in all `max_steps`
             steps.
 

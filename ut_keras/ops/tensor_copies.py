@@ -1,4 +1,4 @@
-"""Copies of tensors from which TensorFlow and XLA compute an operation a second time.
+"""Copies of tensors, from which TensorFlow and XLA compute an operation a second time.
 
 TensorFlow and XLA compute equal operations with the same inputs only once, and keep the result. To
 save memory, a gradient may need a second computation instead.
@@ -43,6 +43,7 @@ def copies_after(upstream: Sequence[Any], values: Sequence[tf.Tensor]) -> list[t
 def _unknown_zero(x):
     """Return False for each number of a float tensor.
 
-    XLA does not know that the result is always False, so it keeps the operations that read it.
+    The result is always False. XLA does not know this, so it keeps the operations that read the
+    result.
     """
     return tf.bitcast(tf.cast(x, tf.float32), tf.int32) == _UNUSED_NAN

@@ -207,8 +207,8 @@ def _listener(address):
     _, port = host_and_port(address)
     both = socket.has_dualstack_ipv6()
     try:
-        # The server listens on all addresses of the machine, because the host name may resolve to
-        # an address that the machine itself does not have.
+        # The server listens on all addresses of the machine. The host name of this worker may
+        # resolve to an address that does not belong to this machine.
         return socket.create_server(
             ("", port),
             family=socket.AF_INET6 if both else socket.AF_INET,

@@ -10,8 +10,8 @@ from ut_keras.layers.basic.signature import Initializer, Shape
 from ut_keras.ops import bias as bias_lib
 from ut_keras.ops import custom_gradient, private_api
 
-# If an example has at most this number of rows, as in decoding, `Dense` uses another code path,
-# which is faster for few rows.
+# For examples with at most this number of rows, as in decoding, `Dense` uses a code path that is
+# faster for few rows.
 FEW_ROWS = 8
 
 

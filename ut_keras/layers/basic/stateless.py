@@ -129,7 +129,7 @@ def _is_float(variable):
 
 
 class _Scope(keras.StatelessScope):
-    """A scope that also records the variables that were read and the variables that changed."""
+    """A `StatelessScope` that records which variables were read, and which were changed."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)

@@ -23,7 +23,7 @@ _TINY = 1e-24  # a smaller squared norm is treated as this value, so no division
 
 
 class Record(NamedTuple):
-    """A part of a loop state: what the loop records about its steps."""
+    """The values that a loop over steps records about its steps."""
 
     residuals: Any  # TensorArray of float32 [B, S]. () if residuals are not recorded.
     # The pair (state before, state after) of the last step of each position, two tensors [B, S, D].
