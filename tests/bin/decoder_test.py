@@ -262,3 +262,12 @@ def test_decoder_reads_problem_and_model_from_the_run(run):
     """The other tests pass no --problem or --model, so run.json must contain both names."""
     record = json.loads((run.folder / "run.json").read_text())
     assert (record["problem"], record["model"]) == (PROBLEM, "transformer")
+
+
+def test_lines_of_source_and_target_are_reported(run, tmp_path, capsys):
+    (tmp_path / "source").write_text("0 1\t1 0\n1 1\t1 1\n")
+    target = tmp_path / "out"
+    argv = [f"--decode_from_file={tmp_path / 'source'}", f"--decode_to_file={target}"]
+    run.decode(*argv, _TWO_BEAMS)
+    assert "source: 2 of 2 lines contain a TAB" in capsys.readouterr().out
+    assert len(lines_of(target)) == 2

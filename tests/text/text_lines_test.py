@@ -54,3 +54,9 @@ def test_lines_reads_gzip_and_limits_line_length(tmp_path, monkeypatch):
     (tmp_path / "en").write_bytes(b"so\n" + b"x" * 999 + b"\n" + b"x" * 1001)
     with pytest.raises(DataError, match="at most 1000 bytes. Received: .*en, line 3"):
         list(text_lines.lines(str(tmp_path / "en")))
+
+
+def test_tab_note_is_for_files_in_which_most_lines_have_a_tab():
+    assert "2 of 3 lines contain a TAB" in text_lines.tab_note(["a\tb", "c\td", "e", "", " \t "])
+    for lines in ([], ["", "\t"], ["a", "b\tc"], ["a\t", "\tb"]):
+        assert not text_lines.tab_note(lines)

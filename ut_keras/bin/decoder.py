@@ -208,7 +208,8 @@ def _rows_of_file(setup, lines):
     _print_missing_prefix(setup, {name: lines}, problem)
     _print_line_note(setup, lines)
     longest, most = setup.hp.max_length or setup.hp.batch_size, setup.values["max_input_size"]
-    for note in line_encoding.notes(ids, longest, most):
+    notes = [text_lines.tab_note(lines), *line_encoding.notes(ids, longest, most)]
+    for note in filter(None, notes):
         print(f"note: {setup.source}: {note}", flush=True)
     rows = line_encoding.truncate(ids, most)
     if task >= 0:
