@@ -90,6 +90,10 @@ def test_unknown_flag_lists_nearest_names():
         ("--hidden_size=64", "Use --hparams=hidden_size=…."),
         ("--beam_size=4", "Use --decode_hparams=beam_size=…."),
         (
+            "--decode_use_last_position_only",
+            "Use --decode_hparams=use_last_position_only=….",
+        ),
+        (
             "--decode_beam_size=4",
             "Use --decode_hparams=beam_size=…. The nearest name: --decode_hparams.",
         ),

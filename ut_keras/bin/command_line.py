@@ -251,9 +251,10 @@ def _field_hint(name, flags):
     from ut_keras.inference import decode_hparams
 
     hparams = {f.name for cls in hparam_schema.classes() for f in dataclasses.fields(cls)}
-    fields = {"hparams": hparams, "decode_hparams": decode_hparams.DECODER}
+    decoding = {**decode_hparams.DECODER, **decode_hparams.OLDER_WITHOUT_EFFECT}
+    fields = {"hparams": hparams, "decode_hparams": decoding}
     # Early versions of T2T, such as 1.2.0, have flags such as --decode_beam_size.
-    if "decode_hparams" in flags and name.removeprefix("decode_") in decode_hparams.DECODER:
+    if "decode_hparams" in flags and name.removeprefix("decode_") in decoding:
         name = name.removeprefix("decode_")
     use = [f"--{flag}={name}=…" for flag in fields if flag in flags and name in fields[flag]]
     return f"Use {' or '.join(use)}." if use else ""

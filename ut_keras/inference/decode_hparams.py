@@ -89,7 +89,7 @@ _FIXED = {
 # `problem_idx`. The search of ut_keras always computes the logits of the last position only, so
 # `use_last_position_only` has no effect.
 _OLDER_FIXED = {"problem_idx": 0}
-_OLDER_WITHOUT_EFFECT = {"use_last_position_only": True}
+OLDER_WITHOUT_EFFECT = {"use_last_position_only": True}
 
 _ALTERNATIVES = {
     "problem_idx": "--problem selects one problem",
@@ -118,7 +118,7 @@ def parse(text: str, fields: Mapping[str, Field] | None = None) -> dict[str, Any
         known = {
             **_FIXED,
             **_OLDER_FIXED,
-            **_OLDER_WITHOUT_EFFECT,
+            **OLDER_WITHOUT_EFFECT,
             **{name: field.default for name, field in DECODER.items()},
         }
         if name not in known:
@@ -128,7 +128,7 @@ def parse(text: str, fields: Mapping[str, Field] | None = None) -> dict[str, Any
             if expected := limits.unmet_limit(value, fields[name].least, fields[name].most):
                 raise UsageError(f"The decode hparam {name} must be {expected}. Received: {value}.")
             values[name] = value
-        elif value != known[name] and name not in _OLDER_WITHOUT_EFFECT:
+        elif value != known[name] and name not in OLDER_WITHOUT_EFFECT:
             raise UsageError(_unsupported_message(name, value))
     _check_together(values)
     return values
