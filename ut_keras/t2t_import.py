@@ -167,6 +167,13 @@ def load_checkpoint(
     slots = (f"training/{kernel}/", f"training/LazyAdam/{kernel}/")  # see `t2t.slots`
     variables = read_checkpoint(t2t_output_dir, f"{model_name}/", *slots)
     statistics = [variables.pop(name) for name in sorted(variables) if name.startswith("training/")]
+    if not variables:
+        scopes = {name.partition("/")[0] for name in _variable_names(t2t_output_dir)}
+        found = sorted(scopes & set(models.names())) or ["none"]
+        raise ValueError(
+            f"The checkpoint must contain variables of the model {model_name}. "
+            f"Received: variables of {', '.join(found)}."
+        )
     used = _used_target_space(statistics, len(variables.get(kernel, ())))
     if target_space_id is None:
         if used is None and kernel in variables:
@@ -183,6 +190,11 @@ def load_checkpoint(
         )
     t2t_hparams = json_file.read(os.path.join(t2t_output_dir, "hparams.json"))
     return build_model(model_name, t2t_hparams, variables, target_space_id)
+
+
+def _variable_names(t2t_output_dir):
+    path = newest_checkpoint(t2t_output_dir)
+    return [name for name, _ in tf.train.list_variables(path)]
 
 
 def _used_target_space(statistics, num_spaces):

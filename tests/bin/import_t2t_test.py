@@ -111,7 +111,7 @@ def _error(capsys, *arguments, **keywords):
         (["--problem=algorithmic_reverse_binary4"], "algorithmic_reverse_binary40"),
         (["--problem=algorithmic_reverse_decimal40"], r"'inputs': 4.* Received: .*12"),
         (["--model=transfomer"], "transformer"),
-        (["--model=universal_transformer"], "cannot be imported: .*universal_transformer"),
+        (["--model=universal_transformer"], "universal_transformer. Received: .* of transformer."),
         (["--t2t_output_dir=/nowhere"], "--t2t_output_dir must be a folder.*'/nowhere'"),
         (["--t2t_output_dir="], "--t2t_output_dir is required"),
         ([f"--t2t_output_dir={DATA_DIR}"], "without hparams.json"),
