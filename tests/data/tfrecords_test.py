@@ -139,6 +139,12 @@ def test_find_names_the_other_data_of_the_folder(tmp_path):
     assert "old_name-train. Generate the data" in str(error.value)
 
 
+def test_find_names_compressed_files(tmp_path):
+    (tmp_path / "name-train-00000-of-00002.gz").touch()
+    with pytest.raises(DataError, match=r"such as name-train-00000-of-00002\.gz\. Decompress"):
+        tfrecords.find(tmp_path, "name", "train")
+
+
 def test_find_in_a_folder_without_data_names_no_other_data(tmp_path):
     (tmp_path / "notes-train.txt").touch()
     with pytest.raises(DataError, match=r"which has none\. Generate the data"):

@@ -34,6 +34,7 @@ _ADVICE = (
 )
 # The names of the shards of any problem. Group 1 is the problem and the split, group 2 the problem.
 _ANY_SHARD = re.compile(r"((.+)-(?:train|dev|test))-\d{5}-of-\d{5}")
+_COMPRESSED_SHARD = re.compile(_ANY_SHARD.pattern + r"\.(?:gz|bz2|xz|zip)")
 _MOST_SHOWN = 4  # how many splits of other data an error names
 _EDGE = 1 << 16  # bytes that are read at each end of a file
 _HEADER = 12  # number of bytes before a record: the record's size and the checksum of the size
@@ -100,7 +101,11 @@ def find(data_dir: str, filename: str, split: str) -> list[str]:
 
 def _other_data(data_dir, filename):
     """Return sentences that name the data in a folder, or "" if the folder has none."""
-    matches = map(_ANY_SHARD.fullmatch, os.listdir(data_dir))
+    names = os.listdir(data_dir)
+    packed = [name for name in sorted(names) if _COMPRESSED_SHARD.fullmatch(name)]
+    if packed:
+        return f" It has compressed files, such as {packed[0]}. Decompress them, as gunzip does."
+    matches = map(_ANY_SHARD.fullmatch, names)
     found = {match[1]: match[2] for match in sorted(filter(None, matches), key=lambda m: m[0])}
     if not found:
         return ""
