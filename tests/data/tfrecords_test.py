@@ -137,6 +137,9 @@ def test_find_names_the_other_data_of_the_folder(tmp_path):
     with pytest.raises(DataError) as error:
         tfrecords.find(tmp_path, "old_name", "test")
     assert "old_name-train. Generate the data" in str(error.value)
+    os.remove(tmp_path / "old_name-dev-00000-of-00001")
+    with pytest.raises(DataError, match="old_name-train. To train without .*--schedule=train"):
+        tfrecords.find(tmp_path, "old_name", "dev")
 
 
 def test_find_names_compressed_files(tmp_path):

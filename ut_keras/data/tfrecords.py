@@ -99,7 +99,7 @@ def find(data_dir: str, filename: str, split: str) -> list[str]:
     return paths
 
 
-def _other_data(data_dir, filename):
+def _other_data(data_dir, filename, split):
     """Return sentences that name the data in a folder, or "" if the folder has none."""
     names = os.listdir(data_dir)
     packed = [name for name in sorted(names) if _COMPRESSED_SHARD.fullmatch(name)]
@@ -116,6 +116,8 @@ def _other_data(data_dir, filename):
             " If these files are the data of this problem under another name, rename them, or "
             "override dataset_filename in the class of the problem."
         )
+    elif split == "dev" and f"{filename}-train" in found:
+        advice = " To train without an evaluation, pass --schedule=train."
     return f" It has files of {shown}.{advice}"
 
 
@@ -135,7 +137,7 @@ def _only_set_of_shards(data_dir, filename, split):
     if not sets:
         raise DataError(
             f"data_dir must contain files {pattern}. Received: data_dir={data_dir!r}, which has "
-            f"none.{_other_data(data_dir, filename)} {_ADVICE}."
+            f"none.{_other_data(data_dir, filename, split)} {_ADVICE}."
         )
     if len(sets) > 1:
         counts = " and ".join(f"of-{count:05d}" for count in sorted(sets))
