@@ -133,6 +133,22 @@ def test_load_weights_rejects_file_with_more_weights(tmp_path):
     np.testing.assert_array_equal(model.softmax.embedding, deep.softmax.embedding)
 
 
+def test_load_weights_rejects_file_with_fewer_weights(tmp_path):
+    """Keras would load the common layers before it raises an error about a single layer."""
+    small = examples.make("language_model", "num_hidden_layers=1")
+    model = examples.make("language_model", "num_hidden_layers=2")
+    small.softmax.embedding.assign_add(tf.ones_like(small.softmax.embedding))
+    small.save_weights(tmp_path / "small.weights.h5")
+    before = model.get_weights()
+    with pytest.raises(ValueError, match=r"must contain all weights.* without .*layer_1"):
+        model.load_weights(tmp_path / "small.weights.h5")
+    for old, new in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(new, old)
+    with pytest.warns(UserWarning, match="could not be loaded"):
+        model.load_weights(tmp_path / "small.weights.h5", skip_mismatch=True)
+    np.testing.assert_array_equal(model.softmax.embedding, small.softmax.embedding)
+
+
 def test_load_weights_names_weights_of_other_shapes(tmp_path):
     """The error of Keras would be "expected 1 variables, but received 0", without the shapes."""
     small = examples.make("language_model", "filter_size=8")

@@ -1,6 +1,7 @@
 """A `keras.Model` that Keras can compile, fit, save and export without further settings."""
 
 import functools
+import warnings
 from typing import Any, Self
 
 import keras
@@ -105,7 +106,11 @@ class KerasModel(fitted_model.FittedModel):
         if not skip_mismatch and not kwargs:
             shapes = [weight.shape for weight in self.weights]
             weight_files.check(filepath, shapes, self.save_weights)
-        super().load_weights(filepath, skip_mismatch=skip_mismatch, **kwargs)
+        with warnings.catch_warnings():
+            # If the file lacks a layer, this warning of Keras wrongly suggests an older Keras.
+            # Another warning of Keras names the layers that were not loaded.
+            warnings.filterwarnings("ignore", "Skipping nested container")
+            super().load_weights(filepath, skip_mismatch=skip_mismatch, **kwargs)
 
     @property
     def dtype_policy(self) -> keras.DTypePolicy:

@@ -1,8 +1,9 @@
 """A check for `load_weights`: the weights in a file must be those of the model.
 
 Keras loads the weights that a model has, and ignores all others in the file. So a model with two
-layers would load the file of a model with three layers without an error. If a weight has another
-shape, the error of Keras is "expected 1 variables, but received 0", without the shapes.
+layers would load the file of a model with three layers without an error. If the file lacks a
+weight, Keras loads the other weights before it raises an error. If a weight has another shape, the
+error of Keras is "expected 1 variables, but received 0", without the shapes.
 """
 
 import io
@@ -36,7 +37,7 @@ def check(
 
     Raises:
         ValueError: if the file contains weights that the model would not save, or weights of other
-            shapes.
+            shapes, or if it lacks weights of the model.
     """
     path = os.fspath(path)
     found = _shapes(path)
@@ -52,6 +53,14 @@ def check(
             f"{path} must contain only weights that the model has. To load the weights that the "
             "model has, and ignore all others, set skip_mismatch=True. "
             f"Received: {', '.join(unknown[:_MOST_NAMES])} ({len(unknown)} are unknown)."
+        )
+    missing = sorted(own.keys() - found.keys())
+    if missing:
+        raise ValueError(
+            f"{path} must contain all weights of the model. To load the weights that the file "
+            "contains, and keep all others, set skip_mismatch=True. "
+            f"Received: a file without {', '.join(missing[:_MOST_NAMES])} "
+            f"({len(missing)} are missing)."
         )
     others = sorted(name for name in found if found[name] != own[name])
     if others:
