@@ -1,4 +1,4 @@
-"""`fit` checks the first batch of a generator or dataset, and still reads each batch once."""
+"""The first batch of a generator or dataset is checked, and each batch is still read once."""
 
 import numpy as np
 import pytest
@@ -84,24 +84,58 @@ def _batches():
         yield features, np.full((2, 3), number)
 
 
-@pytest.mark.parametrize("kind", ["generator", "dataset"])
-def test_fit_logs_what_it_finds_in_the_first_batch(kind, caplog):
+def _model():
     names = dict.fromkeys(["inputs", "targets"], 9)
     model = models.get(
         "universal_transformer", hparams.get("universal_transformer_tiny", SIZE), vocab_sizes=names
     )
     model.compile("sgd", run_eagerly=True)
+    return model
+
+
+def _data(kind):
+    if kind == "generator":
+        return _batches()
     first = next(_batches())
     signature = tf.nest.map_structure(lambda ids: tf.TensorSpec(ids.shape, tf.int64), first)
-    data = {
-        "generator": _batches(),
-        "dataset": tf.data.Dataset.from_generator(_batches, output_signature=signature),
-    }[kind]
+    return tf.data.Dataset.from_generator(_batches, output_signature=signature)
+
+
+@pytest.mark.parametrize("kind", ["generator", "dataset"])
+def test_fit_logs_what_it_finds_in_the_first_batch(kind, caplog):
+    model, data = _model(), _data(kind)
     epochs = 1 if kind == "generator" else 2
     model.fit(data, epochs=epochs, shuffle=False, verbose=0)
     assert int(model.optimizer.iterations) == 3 * epochs
     for words in ("padding='post'", "do not shift", "EOS, the id 1"):
         assert sum(words in message for message in caplog.messages) == 1
+
+
+@pytest.mark.parametrize("kind", ["generator", "dataset"])
+def test_evaluate_and_predict_log_what_they_find_in_the_first_batch(kind, caplog):
+    """`predict` ignores the targets. Validation data are checked once, in the first validation."""
+    model = _model()
+    model.evaluate(_data(kind), verbose=0)
+    for words, times in (("padding='post'", 1), ("do not shift", 1), ("EOS, the id 1", 0)):
+        assert sum(words in message for message in caplog.messages) == times
+    caplog.clear()
+    assert model.predict(_data(kind), verbose=0).shape == (6, 3, 9)
+    assert ["padding='post'" in message for message in caplog.messages] == [True]
+    caplog.clear()
+    ids = np.array([[5, 6, 1]])
+    features = {"inputs": ids, "targets": ids}
+    epochs = 1 if kind == "generator" else 2
+    model.fit(features, ids, validation_data=_data(kind), epochs=epochs, verbose=0)
+    assert sum("padding='post'" in message for message in caplog.messages) == 1
+
+
+@pytest.mark.parametrize(("method", "more"), [("fit", {"shuffle": False}), ("evaluate", {})])
+def test_negative_weight_in_the_first_batch_of_a_dataset_raises(method, more):
+    """Without this error, the loss would be NaN."""
+    ids = np.array([[5, 6, 1]])
+    batch = ({"inputs": ids, "targets": ids}, ids, np.array([-1.0]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="sample_weight must be finite"):
+        getattr(_model(), method)(tf.data.Dataset.from_tensors(batch), verbose=0, **more)
 
 
 class _TakesFourElements(universal_transformer.UniversalTransformer):

@@ -8,6 +8,8 @@ device has no collective operations.
 """
 
 import json
+import logging
+import logging.handlers
 import sys
 
 import keras
@@ -100,6 +102,20 @@ def _loss_of_a_model_that_fit_compiles():
     return model.fit(_even(), verbose=0).history["loss"]
 
 
+def _log_lines():
+    """Return what `fit` logs for a dataset whose inputs are padded on the left."""
+    records = logging.handlers.BufferingHandler(capacity=1000)
+    log = logging.getLogger("ut_keras")
+    log.addHandler(records)
+    ids = np.array([[0, 3, 1], [4, 5, 1]])
+    dataset = tf.data.Dataset.from_tensors(({"inputs": ids, "targets": ids}, ids))
+    with distribution.get_strategy(devices=["CPU:0", "CPU:1"]).scope():
+        model = _model("universal_transformer_encoder")
+    model.fit(dataset, verbose=0)
+    log.removeHandler(records)
+    return [record.getMessage() for record in records.buffer]
+
+
 def _keras_errors():
     with distribution.get_strategy(devices=["CPU:0", "CPU:1"]).scope():
         model = _model("universal_transformer_encoder")
@@ -152,6 +168,7 @@ def main(numbers, names):
         }
     if "universal" in names:
         results["made by fit"] = _loss_of_a_model_that_fit_compiles()
+        results["log"] = _log_lines()
         results["refusals"] = list(_keras_errors())
         results["central storage"] = list(_central_storage_errors())
     json.dump(results, sys.stdout)

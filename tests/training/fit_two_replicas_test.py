@@ -53,6 +53,11 @@ def test_fit_compiles_a_model_of_several_replicas():
     assert np.isfinite(_output("1,2")["made by fit"]).all()
 
 
+def test_fit_checks_the_first_batch_of_a_dataset():
+    """The check sees the batch before it is divided among the replicas."""
+    assert sum("padding='post'" in line for line in _output("1,2")["log"]) == 2
+
+
 def test_fit_rejects_unsupported_calls_of_keras():
     """Without the checks of ut_keras, Keras would wait forever or raise a long error."""
     refusals = _output("1,2")["refusals"]

@@ -141,9 +141,9 @@ class CompiledModel(private_api.ReplicaModel):
         return type(self.loss) is losses.PaddedCrossEntropy
 
     def overrides(self, method: str) -> bool:
-        """Return whether a class outside of ut_keras defines a method of this model."""
+        """Return whether a user's class defines a method of this model."""
         module = getattr(getattr(type(self), method), "__module__", "")
-        return not module.startswith("ut_keras.")
+        return not module.startswith(("ut_keras.", "keras."))
 
 
 def _is_auto(jit_compile):

@@ -64,10 +64,8 @@ class FittedModel(compiled_model.CompiledModel):
         given = _FIT.bind(self, *args, **kwargs).arguments
         generators.check_epochs(given)
         self._check_first_batch(*array_checks.first_batch(*map(given.get, _DATA)))
-        has_own_batches = self.overrides("train_step")  # such as tuples of four elements
-        is_single = self.distribute_strategy.num_replicas_in_sync == 1
-        if is_single and "x" in given and not has_own_batches:
-            given["x"] = first_batches.observed(given["x"], self._check_first_batch)
+        self._observe_first_batch(given, "x", "train_step", self._check_first_batch)
+        self._observe_first_batch(given, "validation_data", "test_step", self._check_arrays)
         fit_callbacks.check_learning_rate(self, given.get("callbacks"))
         private_api.forget_restored_epoch(self)
         class_weight = given.pop("class_weight", None)
@@ -107,16 +105,22 @@ class FittedModel(compiled_model.CompiledModel):
         self._compile_if_needed()
         given = _EVALUATE.bind(self, *args, **kwargs).arguments
         self._check_arrays(*array_checks.first_batch(*map(given.get, _DATA)))
+        more = given.pop("kwargs", {})
+        if not more.get("_use_cached_eval_dataset"):  # otherwise `fit` observes the data
+            self._observe_first_batch(given, "x", "test_step", self._check_arrays)
+        del given["self"]
         with end_of_data.expected(given.get("steps")):
-            return super().evaluate(*args, **kwargs)
+            return super().evaluate(**given, **more)
 
     @functools.wraps(keras.Model.predict)
     def predict(self, *args: Any, **kwargs: Any) -> Any:
         given = _PREDICT.bind(self, *args, **kwargs).arguments
         x, _, _ = array_checks.first_batch(given.get("x"))  # Keras ignores the targets
-        self._check_arrays(x)
+        self._check_first_features(x)
+        self._observe_first_batch(given, "x", "predict_step", self._check_first_features)
+        del given["self"]
         with end_of_data.expected(given.get("steps")):
-            return super().predict(*args, **kwargs)
+            return super().predict(**given)
 
     def _compile_if_needed(self):
         """Compile the model with the optimizer of its hparams, unless it is compiled."""
@@ -265,11 +269,28 @@ class FittedModel(compiled_model.CompiledModel):
         if weights is not None and self.has_default_loss:
             weights_lib.check(name, np.asarray(_single(name, weights)))
 
+    def _observe_first_batch(self, given, name, step, check):
+        """Replace a dataset or generator by one that calls `check` with its first batch.
+
+        Args:
+            given: dict, the arguments of `fit`, `evaluate` or `predict`.
+            name: str, the argument with the data.
+            step: str, the method that gets the batches. If a user's class overrides it, batches may
+                have another form, such as tuples of four elements. They are not checked.
+            check: method of this model, see `first_batches.observed`.
+        """
+        if name in given and not self.overrides(step):
+            given[name] = first_batches.observed(given[name], check)
+
     def _check_first_batch(self, x, y=None, weights=None):
         """Check the arrays of a batch, and the positions of EOS and padding in them."""
         self._check_arrays(x, y, weights)
         if self.has_default_loss and "targets" in self.input_features:
             array_checks.check_ends(self.specs, x)
+
+    def _check_first_features(self, x, y=None, weights=None):
+        """Check the features of a batch for `predict`, which ignores targets and weights."""
+        self._check_arrays(x)
 
     def _check_arrays(self, x, y=None, weights=None):
         array_checks.check_no_texts("x", x)
