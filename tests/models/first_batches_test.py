@@ -129,6 +129,21 @@ def test_evaluate_and_predict_log_what_they_find_in_the_first_batch(kind, caplog
     assert sum("padding='post'" in message for message in caplog.messages) == 1
 
 
+def test_batch_methods_check_their_first_batch(caplog):
+    """The second call of a method logs nothing. Only training needs targets with EOS."""
+    model, batch = _model(), next(_batches())
+    for method, missing_eos in ((model.test_on_batch, 0), (model.train_on_batch, 1)):
+        for is_first in (1, 0):
+            caplog.clear()
+            method(*batch)
+            for words, times in (
+                ("padding='post'", is_first),
+                ("do not shift", is_first),
+                ("EOS, the id 1", is_first * missing_eos),
+            ):
+                assert sum(words in message for message in caplog.messages) == times
+
+
 @pytest.mark.parametrize(("method", "more"), [("fit", {"shuffle": False}), ("evaluate", {})])
 def test_negative_weight_in_the_first_batch_of_a_dataset_raises(method, more):
     """Without this error, the loss would be NaN."""

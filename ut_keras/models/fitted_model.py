@@ -55,6 +55,7 @@ class FittedModel(compiled_model.CompiledModel):
     trains_by_steps: Any = False  # True if the loss uses the states of several steps
     num_segments: Any = 1  # the number of updates for each batch
     _tries_xla = False  # whether `jit_compile="auto"` compiles `train_function` with XLA
+    _checked_methods: tuple[str, ...] = ()  # the methods that `_check_once` has checked
     _class_weights = None  # float32 [V], the weight of each id while `fit` runs with class_weight
 
     @functools.wraps(keras.Model.fit)
@@ -144,6 +145,7 @@ class FittedModel(compiled_model.CompiledModel):
         self._compile_if_needed()
         given = _TEST_ON_BATCH.bind(self, *args, **kwargs).arguments
         self._check_weights("sample_weight", given.get("sample_weight"))
+        self._check_once("test_on_batch", self._check_arrays, given.get("x"), given.get("y"))
         return super().test_on_batch(*args, **kwargs)
 
     @functools.wraps(keras.Model.train_on_batch)
@@ -163,6 +165,7 @@ class FittedModel(compiled_model.CompiledModel):
             table = self._weights_of_classes(class_weight)
             sample_weight = table[np.asarray(_single("y", y))]
         self._check_weights("sample_weight", sample_weight)
+        self._check_once("train_on_batch", self._check_first_batch, x, y)
         with self._complete_functions():
             return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
 
@@ -281,6 +284,16 @@ class FittedModel(compiled_model.CompiledModel):
         """
         if name in given and not self.overrides(step):
             given[name] = first_batches.observed(given[name], check)
+
+    def _check_once(self, method, check, x, y):
+        """Check the first batch of a method that gets one batch per call.
+
+        A program calls such a method in a loop, so a check of each batch would repeat log lines.
+        """
+        if method not in self._checked_methods:
+            check(*array_checks.first_batch(x, y))
+            # This assignment bypasses `__setattr__`, so Keras does not track the tuple.
+            vars(self)["_checked_methods"] = (*self._checked_methods, method)
 
     def _check_first_batch(self, x, y=None, weights=None):
         """Check the arrays of a batch, and the positions of EOS and padding in them."""
