@@ -293,7 +293,7 @@ class FittedModel(compiled_model.CompiledModel):
         if method not in self._checked_methods:
             check(*array_checks.first_batch(x, y))
             # This assignment bypasses `__setattr__`, so Keras does not track the tuple.
-            vars(self)["_checked_methods"] = (*self._checked_methods, method)
+            self.__dict__["_checked_methods"] = (*self._checked_methods, method)
 
     def _check_first_batch(self, x, y=None, weights=None):
         """Check the arrays of a batch, and the positions of EOS and padding in them."""
