@@ -337,7 +337,7 @@ def test_fit_rejects_data_of_another_form(method):
             getattr(model, method)(*arguments, **options)
 
     no_targets = r"y must be the targets, as in fit\(features, .* Received: None"
-    no_dict = r"features must .*: inputs, targets\. Received: "
+    no_dict = r"features must be a dict .*\"inputs\": .*, \"targets\": .*\. Received: "
     assert_rejected(no_targets, features)
     assert_rejected(rf"{no_dict}a tensor of shape \(.*, 7\)\. .*", features["inputs"], targets)
     if method != "train_on_batch":
