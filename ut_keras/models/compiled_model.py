@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from ut_keras import optimizers
 from ut_keras.metrics import keras_metrics, losses
@@ -92,7 +93,7 @@ class CompiledModel(private_api.ReplicaModel):
             _log_losses_of_probabilities(loss, self.class_labels)
         if not self.class_labels:
             _log_counted_padding(loss, metrics, weighted_metrics)
-        elif reads_ids(loss):
+        elif _reads_ids(loss):
             _log_metrics_of_one_hot_targets(metrics, weighted_metrics)
         if metrics is None:
             metrics = keras_metrics.default_metrics(self.class_labels)
@@ -185,7 +186,31 @@ def _short_name(one):
     return _keras_name(one).replace("_", "").lower()
 
 
-def reads_ids(loss: Any) -> bool:
+def check_one_hot(loss: Any, y: tf.Tensor, logits: tf.Tensor) -> None:
+    """Check that a loss of Keras does not broadcast ids to the shape of the logits.
+
+    The logits have the shape [B, C]. The ids have the shape [B, 1] or [B]. Keras broadcasts [B]
+    without an error if B = C.
+
+    Args:
+        loss: the argument of `compile`.
+        y: the targets: ids, or one-hot targets with the shape of the logits.
+        logits: float tensor.
+
+    Raises:
+        ValueError: if the loss requires one-hot targets, and `y` contains ids.
+    """
+    shape, rank = tf.TensorShape(y.shape), logits.shape.rank
+    has_no_classes = shape.rank == rank - 1 or (shape.rank == rank and shape[-1] == 1)
+    if has_no_classes and logits.shape[-1] != 1 and not _reads_ids(loss):
+        raise ValueError(
+            "loss must read ids, such as keras.losses.SparseCategoricalCrossentropy("
+            "from_logits=True), or the targets must be one-hot, as keras.utils.to_categorical "
+            f"returns. Received: {loss!r} and targets of shape {shape}."
+        )
+
+
+def _reads_ids(loss):
     """Return whether the targets of a loss are ids.
 
     Most losses of Keras need one-hot targets instead.

@@ -460,7 +460,7 @@ class FittedModel(compiled_model.CompiledModel):
         y, sample_weight = _single("y", y), _single("sample_weight", sample_weight)
         _check_targets(y)
         if not self.has_default_loss:
-            _check_one_hot(self.loss, y, y_pred)
+            compiled_model.check_one_hot(self.loss, y, y_pred)
             weights = self._weights_of_losses(y_pred, sample_weight)
             return super().compute_loss(x, y, y_pred, weights, training)
         smoothing = self.loss.label_smoothing if training else 0.0
@@ -525,21 +525,6 @@ def _check_targets(y):
         raise ValueError(
             "y must be the targets, as in fit(features, features['targets']); a dataset must yield "
             "(features, targets). Received: None."
-        )
-
-
-def _check_one_hot(loss, y, logits):
-    """Raise ValueError if a loss of Keras would broadcast ids to the shape [B, C] of the logits.
-
-    The ids have the shape [B, 1] or [B]. Keras broadcasts [B] without an error if B = C.
-    """
-    shape, rank = tf.TensorShape(y.shape), logits.shape.rank
-    has_no_classes = shape.rank == rank - 1 or (shape.rank == rank and shape[-1] == 1)
-    if has_no_classes and logits.shape[-1] != 1 and not compiled_model.reads_ids(loss):
-        raise ValueError(
-            "loss must read ids, such as keras.losses.SparseCategoricalCrossentropy("
-            "from_logits=True), or the targets must be one-hot, as keras.utils.to_categorical "
-            f"returns. Received: {loss!r} and targets of shape {shape}."
         )
 
 
