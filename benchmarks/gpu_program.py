@@ -25,9 +25,10 @@ search computes all 64 positions. With an adaptive model, all positions take all
 tokens/s is the number of output tokens per estimated second. Before each iteration of a loop, the
 host waits for the loop's condition. This time is not included.
 
-The times are not measured. They ignore all arithmetic except products, for example the random
-numbers of dropout. Without a GPU, XLA cannot compare several forms of a product. In addition,
-TensorFlow may contain another version of XLA than JAX.
+The times are estimates, not measurements. They contain the arithmetic of matrix products only, and
+ignore all other arithmetic, such as that of dropout's random numbers. Without a GPU, XLA cannot
+measure which form of a product is the fastest. TensorFlow may contain another version of XLA than
+JAX.
 """
 
 import argparse

@@ -38,7 +38,7 @@ def test_unknown_name_message_lists_names_with_the_same_word():
 
 def test_unknown_name_message_lists_few_names():
     message = registry.unknown_name_message("thing", "dtype", ["red", "blue"], "Read the page.")
-    assert message == "Unknown thing: 'dtype'. The names: blue, red."
+    assert message == "Unknown thing: 'dtype'. All names: blue, red."
 
 
 def test_unknown_name_message_says_how_to_list_many_names():

@@ -25,7 +25,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 # only some letters in common are suggested.
 _SIMILARITY = 0.6
 _MOST_SHOWN = 3  # how many names of another kind an error shows at most
-_MOST_NAMES = 20  # how many names an error lists if no name is similar
+# If no name is similar, an error lists all names, unless there are more names than this number.
+_MOST_NAMES = 20
 _LONGEST_SHOWN = 200  # the longest text of an object that an error shows instead of a name
 
 # Matches before a capital letter that is followed by a small letter or digit, and between a small
@@ -154,7 +155,7 @@ class Registry:
         return self._entries[name]
 
     def _how_to_list(self):
-        """Return a sentence that says how to list all names, or "" for a registry without flag."""
+        """Return a sentence that says how to list all names, or "" without a flag."""
         if not self.flag:
             return ""
         function = f"{self.function.partition('.')[0]}.names()"
@@ -257,19 +258,21 @@ def nearest_names_sentence(near: Collection[str]) -> str:
 def unknown_name_message(
     kind: str, name: object, known: Collection[str], how_to_list: str = ""
 ) -> str:
-    """Return a line that lists the known names nearest to `name`.
+    """Return the line of an error about an unknown name.
+
+    The line lists the known names that are near to `name`. If no name is near, the line lists all
+    known names, or ends with `how_to_list` if there are more than 20.
 
     Args:
-        kind: str, the kind of the names in the message.
+        kind: str, the kind of the name, such as "problem".
         name: the unknown name.
-        known: the known names. If no name is near and there are few names, the line lists all.
-        how_to_list: str, a sentence that says how to list all names. The line ends with it if no
-            name is near and there are many names.
+        known: the known names.
+        how_to_list: str, a sentence that says how to list all names.
     """
     if near := nearest_names(str(name), known):
         return f"Unknown {kind}: {name!r}. {nearest_names_sentence(near)}"
     names = sorted(known)
     if len(names) <= _MOST_NAMES:
-        return f"Unknown {kind}: {name!r}. The names: {', '.join(names)}."
+        return f"Unknown {kind}: {name!r}. All names: {', '.join(names)}."
     message = f"Unknown {kind}: {name!r}. None of the {len(names)} names is similar."
     return f"{message} {how_to_list}".rstrip()

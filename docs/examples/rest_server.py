@@ -23,7 +23,7 @@ ERRORS = (ValueError, TypeError, OverflowError, RecursionError, tf.errors.OpErro
 
 
 def make_app(folder, name):
-    """Return the application for the highest version in a folder, such as served/reverse."""
+    """Return the application that serves a folder, such as served/reverse."""
     model = tf.saved_model.load(newest_version(folder))
 
     def predict(body):
@@ -48,7 +48,10 @@ def make_app(folder, name):
 
 
 def newest_version(folder):
-    """Return the path of the highest version in a folder, or the folder if it is a version."""
+    """Return the subfolder with the highest version number.
+
+    If the folder itself is an export, return this folder.
+    """
     if os.path.exists(os.path.join(folder, "saved_model.pb")):
         return folder
     versions = list(filter(str.isdigit, os.listdir(folder))) if os.path.isdir(folder) else []
@@ -61,7 +64,7 @@ def newest_version(folder):
 
 
 def _signature(body, signatures):
-    """Return the function that a request names, after checking the names in the request."""
+    """Check the names in a request, and return the signature's function."""
     names = ["instances", "signature_name"]
     if not isinstance(body, dict):
         raise ValueError(
@@ -79,13 +82,13 @@ def _signature(body, signatures):
 
 
 def _check_names(values, names):
-    """Raise ValueError for a name without effect, such as an option of the search."""
+    """Raise ValueError for a name that is not in `names`, such as beam_size."""
     if unknown := sorted(set(values) - set(names)):
         raise ValueError(f"Names must be in {names}. Received: {', '.join(unknown)}.")
 
 
 def _checked(rows, inputs):
-    """Return the instances after checking their types.
+    """Check the types of the instances, and return the instances.
 
     If the signature has several inputs, each instance must be an object.
     """
@@ -108,7 +111,10 @@ def _is_object(row):
 
 
 def _value(row, key):
-    """Return the value of the input `key`. An instance is an object, or the value itself."""
+    """Return the value of the input `key` of an instance.
+
+    An instance is an object of values, or a single value.
+    """
     value = row[key] if _is_object(row) else row
     if not isinstance(value, dict):
         return value

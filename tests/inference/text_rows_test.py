@@ -215,5 +215,5 @@ def test_pairs_reads_hugging_face_datasets():
 @pytest.mark.parametrize("number", [1, 1.5, np.int64(1)])
 def test_number_as_a_text_raises_an_error_that_shows_the_text(number):
     for rows in ([("one", number)], [{"inputs": "one", "targets": number}]):
-        with pytest.raises(ValueError, match=f"must be a str. .*Pass a number as '{number}'"):
+        with pytest.raises(ValueError, match=f"must be a str. .*number as a text, pass '{number}'"):
             text_rows.pairs(rows)

@@ -1,4 +1,4 @@
-"""The first batch of a generator or dataset is checked, and each batch is still read once."""
+"""Tests of the checks of first batches. Each batch must be read exactly once."""
 
 import numpy as np
 import pytest
@@ -113,7 +113,7 @@ def test_fit_logs_what_it_finds_in_the_first_batch(kind, caplog):
 
 @pytest.mark.parametrize("kind", ["generator", "dataset"])
 def test_evaluate_and_predict_log_what_they_find_in_the_first_batch(kind, caplog):
-    """`predict` ignores the targets. Validation data are checked once, in the first validation."""
+    """`predict` ignores the targets. Only the first validation checks its data."""
     model = _model()
     model.evaluate(_data(kind), verbose=0)
     for words, times in (("padding='post'", 1), ("do not shift", 1), ("EOS, the id 1", 0)):

@@ -134,7 +134,7 @@ def test_load_weights_rejects_file_with_more_weights(tmp_path):
 
 
 def test_load_weights_rejects_file_with_fewer_weights(tmp_path):
-    """Keras would load the common layers before it raises an error about a single layer."""
+    """Keras would load the layers that both have, and raise an error afterwards."""
     small = examples.make("language_model", "num_hidden_layers=1")
     model = examples.make("language_model", "num_hidden_layers=2")
     small.softmax.embedding.assign_add(tf.ones_like(small.softmax.embedding))

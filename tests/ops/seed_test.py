@@ -161,9 +161,9 @@ def test_program_of_xla_stores_no_random_numbers():
 
 
 def test_hashed_indices_of_similar_seeds_are_independent():
-    """The correlations of masks are those of independent numbers.
+    """The correlations between masks are as small as between independent random numbers.
 
-    The masks have the seeds of consecutive calls, and seeds with one equal number.
+    Some seeds are those of consecutive calls. Others have one number in common.
     """
     size, rate = 2**18, 0.1
     seeds = [(a, b) for a in (0, 1, 7) for b in range(8)] + [(5, 5), (-1, 2**31 - 1)]

@@ -22,5 +22,5 @@ def test_missing_vocabulary_names_the_vocabularies_of_the_folder(tmp_path):
     with pytest.raises(DataError, match=r"which is not a file\. Generate the data"):
         text_encoder_base.read_lines(str(missing))
     (tmp_path / "vocab.dates.256").touch()
-    with pytest.raises(DataError, match=r"folder has vocab\.dates\.256\. If .* copy it to the"):
+    with pytest.raises(DataError, match=r"folder has vocab\.dates\.256\. If .* copy this file"):
         text_encoder_base.read_lines(str(missing))

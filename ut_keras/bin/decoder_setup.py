@@ -252,7 +252,10 @@ def _name(flag, args, records, run_dir):
 
 
 def _problem(name, args, run_dir):
-    """Return the problem. If its name is unknown, the error says whether run.json contains it."""
+    """Return the problem with the name `name`.
+
+    If the name is unknown and comes from run.json, the error says so.
+    """
     try:
         return problems.get(name)
     except UnknownNameError as error:

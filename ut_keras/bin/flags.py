@@ -41,7 +41,7 @@ OTHER_SCHEDULES = {
     "continuous_decode_on_eval_data": "use ut-decoder",
     "continuous_decode_from_file": "use ut-decoder --decode_from_file",
     "decode": "use ut-decoder",
-    "local_run": "early versions of T2T have it; use train_and_evaluate",
+    "local_run": "early versions of T2T have this schedule; use train_and_evaluate",
     "run_std_server": "TF_CONFIG lists the workers, see docs/training.md",
     "test": "use --train_steps=1 for a trial run",
 }

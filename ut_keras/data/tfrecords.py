@@ -32,7 +32,7 @@ _ADVICE = (
     "Generate the data (--generate_data; in Python, problem.generate_data), or pass the folder "
     "that contains the data (--data_dir; in Python, data_dir)"
 )
-# The names of the shards of any problem. Group 1 is the problem and the split, group 2 the problem.
+# Matches a shard of any problem. Group 1 is the problem and the split. Group 2 is the problem.
 _ANY_SHARD = re.compile(r"((.+)-(?:train|dev|test))-\d{5}-of-\d{5}")
 _COMPRESSED_SHARD = re.compile(_ANY_SHARD.pattern + r"\.(?:gz|bz2|xz|zip)")
 _MOST_SHOWN = 4  # how many splits of other data an error names
@@ -100,11 +100,11 @@ def find(data_dir: str, filename: str, split: str) -> list[str]:
 
 
 def _other_data(data_dir, filename, split):
-    """Return sentences that name the data in a folder, or "" if the folder has none."""
+    """Return sentences about other data in a folder, or "" if the folder has none."""
     names = os.listdir(data_dir)
     packed = [name for name in sorted(names) if _COMPRESSED_SHARD.fullmatch(name)]
     if packed:
-        return f" It has compressed files, such as {packed[0]}. Decompress them, as gunzip does."
+        return f" It has compressed files, such as {packed[0]}. Decompress them first."
     matches = map(_ANY_SHARD.fullmatch, names)
     found = {match[1]: match[2] for match in sorted(filter(None, matches), key=lambda m: m[0])}
     if not found:
@@ -113,7 +113,7 @@ def _other_data(data_dir, filename, split):
     advice = ""
     if filename not in found.values():
         advice = (
-            " If these files are the data of this problem under another name, rename them, or "
+            " If one of these names is an earlier name of the problem, rename the files, or "
             "override dataset_filename in the class of the problem."
         )
     elif split == "dev" and f"{filename}-train" in found:

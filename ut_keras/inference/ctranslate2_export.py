@@ -59,8 +59,8 @@ def export_ctranslate2(
     Args:
         model: a `Transformer` with symbol inputs and symbol targets.
         encoders: dict from feature name to `TextEncoder`.
-        directory: str, a folder that must not exist. It is required. Its default only serves the
-            error if a run is passed instead of `model` and `encoders`.
+        directory: str, a folder that must not exist. Required. The default "" exists only for the
+            wrong call `export_ctranslate2(run, directory)`. Its error shows the correct call.
         quantize: "", "float16" or "int8". The format of the stored weights. CTranslate2 chooses the
             format of the computation. A warning is logged if the scores on this CPU are wrong.
 

@@ -55,9 +55,9 @@ def export_saved_model(
     Args:
         model: a model such as a `Transformer`.
         encoders: dict from feature name to `TextEncoder`, as `problem.feature_encoders` returns it.
-        directory: str, a folder that must not exist. Servers expect a number as its last part. It
-            is required. Its default only serves the error if a run is passed instead of `model` and
-            `encoders`.
+        directory: str, a folder that must not exist. Required. Servers expect a number as the last
+            part of the path. The default "" exists only for the wrong call
+            `export_saved_model(run, directory)`. Its error shows the correct call.
         beam_size, alpha, decode_length, options: options of the search, see `model.generate`. Here
             per_example_length is True by default, and jit_compile is False. Only the signature
             `ids` uses return_steps. Classifiers and encoders without a decoder use only num_steps

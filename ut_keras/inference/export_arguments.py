@@ -1,4 +1,4 @@
-"""Checks of the model and the encoders that a caller passes to an export."""
+"""Checks of the model and the encoders that an export gets."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,11 +9,11 @@ import keras
 def check(model: Any, call: str, encoders: Any = None) -> None:
     """Raise `ValueError` if `model` is not a Keras model, or `encoders` is not a dict.
 
-    A caller may pass a `SavedRun`, which `ut_keras.load` returns, instead of its model.
+    `ut_keras.load` may return a `SavedRun`. Some callers pass this run instead of its model.
 
     Args:
         model: the model to export.
-        call: str, the correct call for a run, which the message shows.
+        call: str, the correct call for a run. The error shows it.
         encoders: dict from feature name to `TextEncoder`. None: the export needs no encoders.
     """
     if not isinstance(model, keras.Model):

@@ -169,9 +169,9 @@ def check_same_features(directory: str, record: FeatureRecord) -> None:
             raise DataError(
                 f"The {what} of {name!r} must match the run in {directory}: "
                 f"{_short(saved.get(differing[0]))}. "
-                f"Received: {_short(current.get(differing[0]))}. Use the data with which the "
-                "run was trained. To decode a file or to export, omit --data_dir: the folder of a "
-                "run has its own vocabulary."
+                f"Received: {_short(current.get(differing[0]))}. Use the data of the "
+                "training. To decode a file or to export, omit --data_dir. The folder of a run "
+                "contains its vocabulary."
             )
 
 

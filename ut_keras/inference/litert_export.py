@@ -203,8 +203,8 @@ def _convert(folder, signatures, quantize):
             if "/sru" in text:
                 raise ValueError(
                     "A decoder with Adaptive Computation Time must not use SRUs for an export to "
-                    "LiteRT. Received: a model with ffn_layer=sru or add_sru=True, whose loop over "
-                    "steps LiteRT's converter cannot process. Export a SavedModel instead."
+                    "LiteRT, because LiteRT's converter cannot process them. Received: a model "
+                    "with ffn_layer=sru or add_sru=True. Export a SavedModel instead."
                 ) from error
             found = re.search(r"(?:TF Select|Custom) ops: (.*)", text)
             found = found or re.search(r"'(tf\.\w+)'", text)

@@ -154,7 +154,9 @@ def _as_str(value):
 
 def _check_text(text):
     if isinstance(text, numbers.Number):
-        raise ValueError(f"A text must be a str. Received: {text}. Pass a number as '{text}'.")
+        raise ValueError(
+            f"A text must be a str. Received: {text}. To use this number as a text, pass '{text}'."
+        )
     if not isinstance(text, str) or re.search("[\ud800-\udfff]", text):
         raise ValueError(
             f"A text must be a str of valid Unicode characters. Received: {reprlib.repr(text)}."

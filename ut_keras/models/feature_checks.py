@@ -13,7 +13,7 @@ def check(features: Any, specs: Mapping[str, FeatureSpec], names: Sequence[str])
     """Check the names and the batch sizes of features.
 
     Args:
-        features: the features that the caller passes. They should be a dict.
+        features: the value that the caller passes as features.
         specs: dict from feature name to `FeatureSpec`.
         names: the names of the features that the model requires.
 
@@ -22,8 +22,8 @@ def check(features: Any, specs: Mapping[str, FeatureSpec], names: Sequence[str])
             the features in `specs` differ.
     """
     id_checks.check_features(features, names)
-    # Sequences without a batch axis are not compared, because their first axis is the length.
-    # `to_ids` rejects such sequences.
+    # The first axis of a sequence without a batch axis is the length, so it is not compared.
+    # `to_ids` rejects such a sequence.
     batched = [
         name
         for name, spec in specs.items()
@@ -35,13 +35,16 @@ def check(features: Any, specs: Mapping[str, FeatureSpec], names: Sequence[str])
 def check_ids(
     features: Any, specs: Mapping[str, FeatureSpec], names: Sequence[str] | None = None
 ) -> None:
-    """Check ids outside of compiled functions, so that errors can name the feature.
+    """Check that the ids of features are in range.
+
+    Call this function outside of compiled functions. In a compiled function, it cannot check the
+    range.
 
     Args:
         features: dict of features.
         specs: dict from feature name to `FeatureSpec`.
-        names: the names of the features to check. A feature without a spec has the ids of the
-            targets. By default, the function checks the features in `specs`.
+        names: the names of the features to check. Default: the names in `specs`. A feature without
+            a spec must have the ids of the targets.
 
     Raises:
         ValueError: if `features` is not a dict, or if an id is out of range.
@@ -54,7 +57,7 @@ def check_ids(
 
 
 def check_one_example_per_row(features: Mapping[str, Any], model: str) -> None:
-    """Check that rows do not contain several packed examples.
+    """Check that the rows of features do not contain several packed examples.
 
     Args:
         features: dict of features.
@@ -71,16 +74,18 @@ def check_one_example_per_row(features: Mapping[str, Any], model: str) -> None:
 def to_ids(features: Mapping[str, Any], name: str, spec: FeatureSpec) -> tf.Tensor:
     """Return a feature as an int32 tensor with a batch axis.
 
-    The embedding layer of stories checks the shape of stories.
+    The tensor has the shape [B, length]. Class labels may also have the shape [B], and become
+    [B, 1]. This function does not check the shape of stories (the modality "sentences"), because
+    their embedding layer checks it.
 
     Raises:
-        ValueError: if the feature does not contain ids, or has no batch axis.
+        ValueError: if the feature does not contain ids, or has another shape.
     """
     ids = id_checks.as_ids(features[name], name, spec.vocab_size)
     if spec.modality == "class_label" and ids.shape.rank in (None, 1):
         ids = tf.reshape(ids, [-1, 1])
     if ids.shape.rank != 2 and spec.modality != "sentences":
-        # The rank is None if `fit` was traced for sequences of several lengths.
+        # The rank is None if a `tf.data.Dataset` does not declare its shapes.
         one = ids.shape.rank in (None, 1)
         hint = " If a tf.data.Dataset yields single examples, call dataset.batch(…)." * one
         raise ValueError(f"{name} must be [batch, length]. Received: {ids.shape}.{hint}")

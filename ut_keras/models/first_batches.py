@@ -1,6 +1,7 @@
-"""Check the first batch of a generator or `tf.data.Dataset` while `fit` reads the data.
+"""Check the first batch of a generator or `tf.data.Dataset`.
 
-Each batch still reaches the model once and unchanged, also if the data can be read only once.
+`fit`, `evaluate` and `predict` use this module. The model still gets each batch once and unchanged,
+also if the data can be read only once.
 """
 
 import functools
@@ -20,11 +21,12 @@ def observed(x: Any, check: Callable[..., Any]) -> Any:
     """Return data with the same batches as `x`, and call `check` with the first batch.
 
     Args:
-        x: the data of `fit`. Only generators and datasets are observed. Other data are returned
-            unchanged.
+        x: the data of `fit`, `evaluate` or `predict`. The function returns data other than
+            generators and datasets unchanged.
         check: bound method with the arguments x, y and weights. Each of them is an array, a dict,
             tuple or list of arrays, or None. The caller must keep a reference to the object of the
-            method. If the method raises an exception, the reading ends with an error.
+            method. If the method raises an exception for a dataset, reading the dataset raises an
+            error of TensorFlow.
     """
     if isinstance(x, types.GeneratorType):
         return _observed_generator(x, check)
@@ -34,9 +36,10 @@ def observed(x: Any, check: Callable[..., Any]) -> Any:
 
 
 def _is_on_host(dataset):
-    """Return False for a dataset whose batches are on a GPU.
+    """Return whether the batches of a dataset are in the memory of the host.
 
-    Such a dataset ends with `prefetch_to_device`. TensorFlow allows no transformation after it.
+    They are on a GPU if the dataset ends with `prefetch_to_device`. TensorFlow allows no
+    transformation after `prefetch_to_device`.
     """
     tensors = tf.nest.flatten(dataset, expand_composites=True)
     return not any("GPU" in tensor.device for tensor in tensors)
@@ -51,13 +54,16 @@ def _observed_generator(batches, check):
 
 
 def _chained(first, batches):
-    """Yield the first batch and all other batches. Keras accepts no other iterators."""
-    # Unlike `yield from batches`, a chain does not close `batches` if its reader stops early.
+    """Yield the first batch and all other batches.
+
+    Keras accepts generators, but no other iterators.
+    """
+    # If the reader stops early, `yield from batches` would close `batches`. A chain does not.
     yield from itertools.chain(first, batches)
 
 
 def _observed_dataset(dataset, check):
-    """Return a dataset that calls `check` when its first batch is read for the first time."""
+    """Return a dataset that calls `check` when its first batch is first read."""
     call = weak_call(check)
     # Every epoch begins with is_first=True, but only the first epoch calls `check`.
     is_checked: list[bool] = []
@@ -80,15 +86,15 @@ def _observed_dataset(dataset, check):
 
 
 def _check_once(check, is_checked, structure, is_dense, *arrays):
-    """Call `check` with the arrays of a batch, unless it was called before. Return False.
+    """Call `check` with a batch, unless `check` was called before. Return False.
 
     Args:
         check: function with the arguments x, y and weights.
-        is_checked: list, which is empty until `check` was called.
+        is_checked: list, empty at first. The function appends True when it calls `check`.
         structure: the nest of a batch: x, y and weights.
-        is_dense: list of bool, whether each leaf of the nest has an array. `check` gets None for
-            the other leaves.
-        *arrays: the arrays of the batch.
+        is_dense: list with a bool for each leaf of the nest: whether the leaf is a dense tensor.
+            `check` gets None for the other leaves.
+        *arrays: the arrays of the dense leaves.
     """
     if not is_checked:
         is_checked.append(True)

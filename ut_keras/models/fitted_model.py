@@ -1,4 +1,4 @@
-"""Training, evaluation and prediction with Keras: `fit`, `evaluate`, `predict` and others."""
+"""Training, evaluation and prediction with Keras' methods, such as `fit`."""
 
 import contextlib
 import functools
@@ -36,11 +36,14 @@ _LOG = logging.getLogger("ut_keras")
 
 
 class _SmallOutput(NamedTuple):
-    """The part of a segment's output that XLA's programs return."""
+    """The part of a segment's output that XLA's programs return.
+
+    `optimizers.batch_update` explains segments.
+    """
 
     logs: dict[str, Any] | None  # the results of the metrics; None if there are several segments
     logits: Any  # the logits of a segment; None if there is only one segment
-    carried: Any  # the state that the next segment starts from
+    carried: Any  # the state from which the next segment starts; None if there is only one segment
 
 
 class FittedModel(compiled_model.CompiledModel):
@@ -86,8 +89,8 @@ class FittedModel(compiled_model.CompiledModel):
     def _class_weights_set_to(self, class_weight):
         """Return a context in which `_class_weights` has the weights of `class_weight`.
 
-        `class_weight` is an argument of `fit`, which does not pass it to Keras. Keras would treat a
-        sequence of tokens as one class, and would raise an error for classes that are not in
+        `fit` does not pass its argument `class_weight` to Keras. Keras would treat a sequence of
+        tokens as one class. Keras would also raise an error for classes that are not in
         `class_weight`.
         """
         if class_weight is None:
@@ -107,7 +110,7 @@ class FittedModel(compiled_model.CompiledModel):
         given = _EVALUATE.bind(self, *args, **kwargs).arguments
         self._check_arrays(*array_checks.first_batch(*map(given.get, _DATA)))
         more = given.pop("kwargs", {})
-        if not more.get("_use_cached_eval_dataset"):  # otherwise `fit` observes the data
+        if not more.get("_use_cached_eval_dataset"):  # otherwise `fit` already observes x
             self._observe_first_batch(given, "x", "test_step", self._check_arrays)
         del given["self"]
         with end_of_data.expected(given.get("steps")):
@@ -171,9 +174,9 @@ class FittedModel(compiled_model.CompiledModel):
 
     @contextlib.contextmanager
     def _complete_functions(self):
-        """Return a context that removes the train function if an error occurs.
+        """Return a context that removes the train function after an error.
 
-        After an error, the train function may be incomplete, so Keras must trace a new one.
+        The train function may then be incomplete, so Keras must trace a new one.
         """
         try:
             yield
@@ -183,7 +186,7 @@ class FittedModel(compiled_model.CompiledModel):
 
     @contextlib.contextmanager
     def _xla_on_gpu(self, x):
-        """Return a context in which XLA compiles the update, if `jit_compile="auto"` decides so."""
+        """Return a context in which XLA compiles the update, if `auto_xla` selects XLA."""
         uses_xla = self.jit_is_auto and auto_xla.compiles_update(self, x)
         if self.jit_is_auto and uses_xla != self._tries_xla:
             self.train_function = None
@@ -204,14 +207,17 @@ class FittedModel(compiled_model.CompiledModel):
 
     @property
     def _splits_update(self):
-        """Whether XLA compiles the update of each replica, without the sums over the replicas."""
+        """Whether XLA compiles the update of each replica, without sums over replicas."""
         return bool(self.jit_compile) and self.distribute_strategy.num_replicas_in_sync > 1
 
     @contextlib.contextmanager
     def _outer_function(self, is_compiled=True):
-        """Return a context in which Keras makes the function that contains all replicas.
+        """Return a context in which Keras makes the function that runs all replicas.
 
-        XLA compiles programs for one device, so it cannot compile a function of several replicas.
+        XLA compiles programs for one device. So the context disables XLA for several replicas.
+
+        Args:
+            is_compiled: bool. False disables XLA also for a single replica.
         """
         value = self.jit_compile and is_compiled and not self._splits_update
         with auto_xla.jit_compile_set_to(self, value):
@@ -262,7 +268,7 @@ class FittedModel(compiled_model.CompiledModel):
         return self.train_function
 
     def _weights_of_classes(self, class_weight):
-        """Return the weight of each id, float32 [V]. Raise `ValueError` for a wrong weight."""
+        """Return the weight of each id, float32 [V], and check the weights."""
         table = weights_lib.of_each_id(class_weight, self.specs["targets"].vocab_size)
         self._check_weights("class_weight", table)
         return table
@@ -278,8 +284,9 @@ class FittedModel(compiled_model.CompiledModel):
         Args:
             given: dict, the arguments of `fit`, `evaluate` or `predict`.
             name: str, the argument with the data.
-            step: str, the method that gets the batches. If a user's class overrides it, batches may
-                have another form, such as tuples of four elements. They are not checked.
+            step: str, the method that gets the batches. If a user's class overrides this method,
+                the first batch is not checked. It may have another form, such as a tuple of four
+                elements.
             check: method of this model, see `first_batches.observed`.
         """
         if name in given and not self.overrides(step):
@@ -288,7 +295,7 @@ class FittedModel(compiled_model.CompiledModel):
     def _check_once(self, method, check, x, y):
         """Check the first batch of a method that gets one batch per call.
 
-        A program calls such a method in a loop, so a check of each batch would repeat log lines.
+        Programs call such a method in a loop. Checks of later batches would repeat the log lines.
         """
         if method not in self._checked_methods:
             check(*array_checks.first_batch(x, y))
@@ -302,7 +309,7 @@ class FittedModel(compiled_model.CompiledModel):
             array_checks.check_ends(self.specs, x)
 
     def _check_first_features(self, x, y=None, weights=None):
-        """Check the features of a batch for `predict`, which ignores targets and weights."""
+        """Check the features of a batch. `predict` ignores the targets and the weights."""
         self._check_arrays(x)
 
     def _check_arrays(self, x, y=None, weights=None):
@@ -347,6 +354,7 @@ class FittedModel(compiled_model.CompiledModel):
         return self.compute_metrics(x, y, output.logits, sample_weight=weights)
 
     def _default_loss_step(self, data):
+        """Run the update with the default loss, and return the results of the metrics."""
         if self._splits_update:
             return self._split_step(data)
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
@@ -361,8 +369,8 @@ class FittedModel(compiled_model.CompiledModel):
         """Run the update of a replica in the programs of `update_in_two_programs`.
 
         The logits are large. Therefore the second program also updates the metrics, and does not
-        return the logits. A model with several segments is an exception: its programs return the
-        logits, and only the logits of the last segment update the metrics.
+        return the logits. If the model has several segments, the programs return the logits, and
+        only the logits of the last segment update the metrics.
         """
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
         has_segments = batch_update.count(self) > 1
@@ -384,14 +392,15 @@ class FittedModel(compiled_model.CompiledModel):
 
     @property
     def _runs_forward(self):
-        """Whether a step calls `forward` and computes the default loss, without Keras' step.
+        """Whether a step calls `forward` and computes the default loss.
 
-        Keras' step calls `call` and `compute_loss`, so a subclass may override these two methods.
+        Otherwise, Keras' own step calls `call` and `compute_loss`. A subclass may override them.
         """
         overrides = self.overrides("call") or self.overrides("compute_loss")
         return self.has_default_loss and not overrides
 
     def _keras_train_step(self, data):
+        """Run Keras' train step. Raise ValueError if a setting requires the default loss."""
         what, received = "loss must not be set", repr(self.loss)
         if self.has_default_loss:
             what = "call and compute_loss must not be overridden"
@@ -410,7 +419,10 @@ class FittedModel(compiled_model.CompiledModel):
         return super().train_step(data)
 
     def _output_and_terms(self, x, y, weights, training, carried=None):
-        """Return the output and the loss terms, including those from `add_loss` in user layers."""
+        """Return the output and the loss terms.
+
+        The terms include the losses that the user's layers add with `add_loss`.
+        """
         _check_targets(y)
         private_api.clear_losses(self)  # earlier calls of single layers may have added losses
         segment = {} if carried is None else {"carried": carried}
@@ -420,8 +432,8 @@ class FittedModel(compiled_model.CompiledModel):
         else:
             smoothing = self.loss.label_smoothing if training else 0.0
             terms = model_losses.terms(self, output, y, smoothing, weights)
-        # Do not include losses that the model itself adds. These are the ponder costs, which are
-        # already in `terms`.
+        # The losses that the model itself adds are the ponder costs. They are already in `terms`.
+        # Therefore `added` has only the losses of the layers.
         added = [loss for layer in self.layers for loss in layer.losses]
         return output, self._weighted(terms, added)
 
@@ -495,9 +507,10 @@ class FittedModel(compiled_model.CompiledModel):
 
 
 def _single_outputs(data):
-    """Return a batch in which targets and weights are tensors instead of lists, tuples or dicts.
+    """Return a batch with tensors as targets and weights.
 
-    Keras accepts such containers, because a model can have several outputs.
+    Keras also accepts lists, tuples and dicts of targets and weights, because a model can have
+    several outputs. The function returns the only element of such a container.
 
     Raises:
         ValueError: if a container has several elements, because the model has a single output.

@@ -107,8 +107,8 @@ class KerasModel(fitted_model.FittedModel):
             shapes = [weight.shape for weight in self.weights]
             weight_files.check(filepath, shapes, self.save_weights)
         with warnings.catch_warnings():
-            # If the file lacks a layer, this warning of Keras wrongly suggests an older Keras.
-            # Another warning of Keras names the layers that were not loaded.
+            # If the file lacks a layer, this warning suggests that an older Keras wrote the file.
+            # That is wrong. Another warning names the layers that were not loaded.
             warnings.filterwarnings("ignore", "Skipping nested container")
             super().load_weights(filepath, skip_mismatch=skip_mismatch, **kwargs)
 

@@ -578,7 +578,7 @@ class Seq2Seq(keras_model.KerasModel):
         feature_checks.check(features, self.specs, self.input_features)
 
     def _check_writes_symbols(self, method):
-        """Check that the model generates tokens. `method` is the name of the caller's method."""
+        """Check that the model generates tokens. `method` is the calling method's name."""
         if self.class_labels or (self.decoder is None and not self.writes_in_parallel):
             kind = "whose targets are class labels" if self.class_labels else "without a decoder"
             raise ValueError(

@@ -1,9 +1,12 @@
 """A check for `load_weights`: the weights in a file must be those of the model.
 
-Keras loads the weights that a model has, and ignores all others in the file. So a model with two
-layers would load the file of a model with three layers without an error. If the file lacks a
-weight, Keras loads the other weights before it raises an error. If a weight has another shape, the
-error of Keras is "expected 1 variables, but received 0", without the shapes.
+Without this check, Keras does the following:
+
+- If the file has more weights than the model, Keras ignores them. So a model with two layers would
+  load the file of a model with three layers without an error.
+- If the file lacks a weight of the model, Keras loads other weights before it raises an error.
+- If a weight has another shape, Keras' error is "expected 1 variables, but received 0". It does not
+  contain the shapes.
 """
 
 import io
@@ -36,8 +39,8 @@ def check(
             only if the shapes in the file are not exactly `shapes`.
 
     Raises:
-        ValueError: if the file contains weights that the model would not save, or weights of other
-            shapes, or if it lacks weights of the model.
+        ValueError: if the file contains other weights than the model would save, fewer weights, or
+            weights of other shapes.
     """
     path = os.fspath(path)
     found = _shapes(path)
@@ -50,15 +53,15 @@ def check(
     unknown = sorted(found.keys() - own.keys())
     if unknown:
         raise ValueError(
-            f"{path} must contain only weights that the model has. To load the weights that the "
-            "model has, and ignore all others, set skip_mismatch=True. "
+            f"{path} must contain only weights that the model has. To ignore the others, "
+            "set skip_mismatch=True. "
             f"Received: {', '.join(unknown[:_MOST_NAMES])} ({len(unknown)} are unknown)."
         )
     missing = sorted(own.keys() - found.keys())
     if missing:
         raise ValueError(
-            f"{path} must contain all weights of the model. To load the weights that the file "
-            "contains, and keep all others, set skip_mismatch=True. "
+            f"{path} must contain all weights of the model. To load only the weights in the file, "
+            "set skip_mismatch=True. "
             f"Received: a file without {', '.join(missing[:_MOST_NAMES])} "
             f"({len(missing)} are missing)."
         )

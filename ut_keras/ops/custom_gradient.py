@@ -62,7 +62,7 @@ def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _in_form(gradient, is_compiled):
-    """Return a gradient function in which `is_compiled_by_xla` returns `is_compiled`."""
+    """Return a function that runs `gradient` while `is_compiled_by_xla` is `is_compiled`."""
 
     def gradient_in_form(*upstream):
         with private_api.compiled_by_xla(is_compiled):

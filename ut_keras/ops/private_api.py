@@ -191,11 +191,11 @@ def compile_arguments(model: keras.Model) -> dict[str, Any]:
 
 
 def train_function_of(model: keras.Model, train_step: Callable[[Any], Any]) -> Any:
-    """Return a train function that calls `train_step` instead of the model's own method.
+    """Return a train function that calls the given function as its train step.
 
     Promise: `fit` applies `class_weight` to each token, also if a subclass overrides `train_step`.
-    Public alternative: Keras' `make_train_function` always calls the method `train_step`, so the
-    method of the model would have to be replaced.
+    Public alternative: Keras' `make_train_function` always calls the method `train_step`. To add
+    the class weights, ut_keras would have to replace this method of the model.
     Test: `tests/models/sample_weight_test.py`.
     """
     return model._make_function(train_step)

@@ -1,4 +1,4 @@
-"""Seeds for random numbers per example or per position, and random numbers from seeds."""
+"""Seeds for each replica, and random numbers from seeds."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import tensorflow as tf
 from ut_keras.ops import devices, private_api
 
 _PHILOX = 1  # TensorFlow's number of the random number generator
-_SEED_KEY = 0x02461E293EC8F720  # the key with which TensorFlow scrambles seeds
+_SEED_KEY = 0x02461E293EC8F720  # TensorFlow's constant key, see `_key_and_counter`
 # 2**32 divided by the golden ratio, as an int32. The first multiples of this number are far from
 # each other modulo 2**32.
 _REPLICA_STRIDE = 0x9E3779B1 - 2**32
@@ -27,8 +27,8 @@ def per_replica(generator: keras.random.SeedGenerator) -> tf.Tensor:
     first replica has the seed of a single device.
 
     Returns:
-        int32 [2]. On a GPU, the result has the same numbers in int64, because TensorFlow copies
-        int32 tensors from the GPU to the host.
+        int32 [2]. On a GPU without XLA, the dtype is int64, and the numbers are the same. There,
+        TensorFlow would copy an int32 tensor from the GPU to the host.
     """
     replica = tf.distribute.get_replica_context()
     is_single = replica is None or replica.num_replicas_in_sync == 1
@@ -36,7 +36,7 @@ def per_replica(generator: keras.random.SeedGenerator) -> tf.Tensor:
         state = _next_state(generator)
         if not is_single:
             state += _replica_offset(replica, tf.int64)
-        # As in a cast to int32, only the lower 32 bits have an effect.
+        # The result has the lower 32 bits with their sign, as after a cast to int32.
         return tf.bitwise.right_shift(tf.bitwise.left_shift(state, 32), 32)
     seed = tf.cast(generator.next(), tf.int32)
     if is_single:
@@ -51,11 +51,12 @@ def _replica_offset(replica, dtype):
 
 
 def random_int64(shape: Any, seed: tf.Tensor) -> tf.Tensor:
-    """Return random numbers from the complete range of int64, without XLA.
+    """Return random numbers from the complete range of int64.
 
-    The result equals `tf.random.stateless_uniform(shape, seed, None, None, tf.int64)`. On a GPU,
-    `stateless_uniform` copies the seed to the host and computes the key of the numbers there, and
-    the host waits for the GPU. To avoid this wait, `random_int64` computes the key on the GPU.
+    The function is for programs without XLA. The result equals
+    `tf.random.stateless_uniform(shape, seed, None, None, tf.int64)`. On a GPU, `stateless_uniform`
+    copies the seed to the host, and computes a key from the seed there. So the host has to wait for
+    the GPU. To avoid this wait, `random_int64` computes the key on the GPU.
 
     Args:
         shape: ints or int32 tensor.
@@ -72,15 +73,16 @@ def random_int64(shape: Any, seed: tf.Tensor) -> tf.Tensor:
 def hashed_indices(shape: Any, seed: tf.Tensor) -> tf.Tensor:
     """Return one random number for each element: a hash of its index and the seed.
 
-    The hash is lowbias32 (Wellons 2018) with two keys. The keys depend on the seed:
+    The hash is lowbias32 (Wellons 2018) with two additional keys. Both keys depend on the seed. In
+    these equations, ^ is the exclusive or, and >> is a shift to the right:
 
         x = index ^ key_0
-        x = (x ^ x >> 16) * 0x7FEB352D
-        x = (x ^ x >> 15 ^ key_1) * 0x846CA68B
-        number = x ^ x >> 16                                  (^ is the exclusive or)
+        x = (x ^ (x >> 16)) * 0x7FEB352D
+        x = (x ^ (x >> 15) ^ key_1) * 0x846CA68B
+        number = x ^ (x >> 16)
 
-    Under XLA, these few operations become a part of the operation that reads the numbers. XLA's own
-    random number generators have many more operations, and XLA stores their numbers.
+    XLA computes these few operations inside the operation that reads the numbers. XLA's own random
+    number generators have many more operations, and XLA stores their numbers.
 
     Args:
         shape: list of ints and int32 scalars, or int32 tensor.
@@ -92,9 +94,10 @@ def hashed_indices(shape: Any, seed: tf.Tensor) -> tf.Tensor:
     count = tf.reduce_prod(tf.cast(shape, tf.int64))
     index = tf.cast(tf.reshape(tf.range(count), shape), tf.uint32)
     numbers = tf.bitcast(tf.cast(seed, tf.int32), tf.uint32)
-    hashes = _lowbias32(numbers ^ tf.constant([0x243F6A88, 0x85A308D3], tf.uint32))
-    # Each key depends on both numbers of the seed. If two seeds differ in one number, they have two
-    # other keys.
+    first_digits_of_pi = tf.constant([0x243F6A88, 0x85A308D3], tf.uint32)
+    hashes = _lowbias32(numbers ^ first_digits_of_pi)
+    # Each key depends on both numbers of the seed. If two seeds differ in a single number, they
+    # still differ in both keys.
     keys = hashes ^ (hashes[::-1] * tf.constant([0x7FEB352D, 0x846CA68B], tf.uint32))
     return _lowbias32(index ^ keys[0], keys[1])
 
@@ -111,9 +114,9 @@ def _right(x, bits):
 
 
 def stays_on_gpu() -> bool:
-    """Return whether this module computes seeds and keys on the GPU.
+    """Return whether special code of this module computes seeds and keys on a GPU.
 
-    Under XLA the result is False, because XLA itself computes them on the GPU.
+    Under XLA, the result is False. XLA computes seeds and keys on the GPU without special code.
     """
     return devices.has_gpu() and not private_api.is_compiled_by_xla()
 
@@ -132,9 +135,9 @@ def _next_state(generator):
 def _key_and_counter(seed):
     """Return the key, uint64 [1], and the counter, uint64 [2], that belong to a seed.
 
-    The key and the counter are two random numbers from a generator. This generator has a fixed key,
-    and its counter is the seed. TensorFlow's operation StatelessRandomGetKeyCounter returns the
-    same key and counter, but it runs on the host.
+    A generator with a constant key and with the seed as its counter samples two random numbers.
+    These numbers give the key and the counter. TensorFlow's operation StatelessRandomGetKeyCounter
+    returns the same key and counter, but it runs on the host.
 
     Args:
         seed: int64 [2].

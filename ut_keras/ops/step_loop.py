@@ -34,8 +34,8 @@ def run(
 
     If the number of steps is not known, each unrolled step is a `tf.cond`. XLA cannot compile the
     gradient of a `tf.cond` that contains a `tf.while_loop`. A layer of a user may contain a
-    `tf.while_loop`. Therefore `run` does not unroll such a loop if `layer` is a layer of a user, or
-    contains one.
+    `tf.while_loop`. Therefore `run` does not unroll a loop with an unknown number of steps if
+    `layer` is a layer of a user, or contains one.
 
     Args:
         layer: the layer that takes the steps.

@@ -1,7 +1,7 @@
-"""Copies of tensors, from which TensorFlow and XLA compute an operation a second time.
+"""Copies of tensors, for gradients that repeat a part of the forward pass.
 
-TensorFlow and XLA compute equal operations with the same inputs only once, and keep the result. To
-save memory, a gradient may need a second computation instead.
+TensorFlow and XLA compute equal operations with the same inputs only once, and keep the result. A
+gradient that computes the result again needs less memory, but it must read copies of the inputs.
 """
 
 from collections.abc import Sequence
@@ -15,15 +15,16 @@ _UNUSED_NAN = 0x7FABCDEF  # the bits of a float32 that no operation computes
 
 
 def copies_after(upstream: Sequence[Any], values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Return copies of `values` that TensorFlow computes only after the upstream gradients.
+    """Return copies of tensors, computed only after the upstream gradients.
 
     A gradient may call a function of the forward pass a second time. The forward pass then need not
-    keep the function's intermediate tensors. But TensorFlow and XLA compute equal operations only
-    once. If both calls had the same inputs, TensorFlow and XLA would skip the second call, and keep
-    the intermediate tensors. Therefore the gradient calls the function with these copies.
+    keep the function's intermediate tensors. If both calls had the same inputs, TensorFlow and XLA
+    would skip the second call, and keep the intermediate tensors. Therefore the gradient calls the
+    function with these copies.
 
     Args:
-        upstream: upstream gradients. An entry may be None.
+        upstream: upstream gradients. An entry may be None. Under XLA, one of them must be a float
+            tensor.
         values: tensors.
     """
     if tf.executing_eagerly():
@@ -41,9 +42,8 @@ def copies_after(upstream: Sequence[Any], values: Sequence[tf.Tensor]) -> list[t
 
 
 def _unknown_zero(x):
-    """Return False for each number of a float tensor.
+    """Return a bool tensor that is always False, computed from a float tensor.
 
-    The result is always False. XLA does not know this, so it keeps the operations that read the
-    result.
+    XLA does not know that the result is always False. So XLA keeps the operations that read it.
     """
     return tf.bitcast(tf.cast(x, tf.float32), tf.int32) == _UNUSED_NAN

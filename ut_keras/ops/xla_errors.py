@@ -16,7 +16,7 @@ NOT_COMPILED = (
     NotImplementedError,
     ValueError,
 )
-_LONGEST_REASON = 200
+_LONGEST_REASON = 200  # characters of a reason from TensorFlow or XLA
 
 
 def why_not_compiled(error: BaseException) -> str:

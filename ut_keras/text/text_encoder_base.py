@@ -78,15 +78,15 @@ def read_lines(filename: str) -> list[str]:
 
 
 def _other_vocabularies(filename):
-    """Return a sentence that names the vocabularies in the folder of a missing file, or ""."""
+    """Return sentences about other vocabularies in a missing file's folder, or ""."""
     pattern = os.path.join(glob.escape(os.path.dirname(filename)), "vocab.*")
     found = sorted(map(os.path.basename, glob.glob(pattern)))
     if not found:
         return ""
     shown = ", ".join(found[:_MOST_SHOWN]) + (", …" if len(found) > _MOST_SHOWN else "")
     return (
-        f" The folder has {shown}. If the data was made with one of these files, copy it to the "
-        "missing name."
+        f" The folder has {shown}. If the data was made with one of these files, copy this file to "
+        "the name of the missing file."
     )
 
 

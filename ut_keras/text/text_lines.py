@@ -188,18 +188,19 @@ def segment_note(lines: Iterable[str], title: str) -> str:
 
 
 def tab_note(lines: Iterable[str]) -> str:
-    """Return a note if most lines contain a TAB, as in a file of sources and targets, or "".
+    """Return a note if most lines contain a TAB, otherwise "".
 
-    A command that reads one source per line also reads the target as a part of the source.
+    Lines with a TAB may have a source and a target. A command that reads one source per line would
+    read the target as a part of the source.
     """
     texts = [text for line in lines if (text := line.strip())]
     number = sum("\t" in text for text in texts)
     if number <= len(texts) / 2:
         return ""
     return (
-        f"{number:,} of {len(texts):,} lines contain a TAB. Each line is one text, with the TAB "
-        "as a part of it. If the lines are source<TAB>target, give a file that contains only the "
-        "sources: cut -f1 FILE > NEW_FILE"
+        f"{number:,} of {len(texts):,} lines contain a TAB. The command reads each line, with its "
+        "TAB, as one text. If the lines are source<TAB>target, give a file of the sources only: "
+        "cut -f1 FILE > NEW_FILE"
     )
 
 

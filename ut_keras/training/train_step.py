@@ -85,6 +85,8 @@ def make_train_step(
 def _run_replica(model, optimizer, curriculum, is_split, *batch):
     """Update the weights with a replica's part of a batch.
 
+    Each replica calls this function.
+
     Args:
         is_split: bool. Whether XLA compiles everything except the optimizer and the sums over
             replicas.
@@ -105,11 +107,11 @@ def _run_replica(model, optimizer, curriculum, is_split, *batch):
 
 
 def _output_and_terms(model, batch, carried):
-    """Run the forward pass of a segment, and return its output and the terms of the loss.
+    """Return the output of a segment's forward pass, and the terms of the loss.
 
     Args:
         batch: tuple of features, targets and, optionally, weights.
-        carried: the state that the segment starts from, or None.
+        carried: the state from which the segment starts, or None for the first segment.
     """
     features, targets, *weights = batch
     segment = {} if carried is None else {"carried": carried}
@@ -118,7 +120,10 @@ def _output_and_terms(model, batch, carried):
 
 
 class _Counts(NamedTuple):
-    """The part of a segment's output that XLA's programs return. It has no large tensors."""
+    """The part of a segment's output that XLA's programs return.
+
+    It does not contain the logits, because they are large.
+    """
 
     result: StepResult  # the result of `_count`
     carried: Any  # the state that the next segment starts from, or None

@@ -1,7 +1,7 @@
 """The tiles of attention by blocks: their queries, keys, masks and logits.
 
-See `block_attention` for the equations. `attention_tiles_forward` and `attention_tiles_gradient`
-have the loops over the tiles.
+`block_attention` has the equations, and explains the letters in the shapes. The loops over the
+tiles are in `attention_tiles_forward` and `attention_tiles_gradient`.
 """
 
 from collections.abc import Callable
@@ -45,10 +45,12 @@ class TileIndex(NamedTuple):
 
 
 class Tiles:
-    """An attention that is divided into tiles.
+    """The inputs of an attention, divided into tiles.
 
-    A tile has G examples, b queries and b' keys. G is B or 1, and there are B / G groups of
-    examples. Arrays of blocks have the shape [groups * blocks, G, H, b, width].
+    A tile has G examples, b queries and b' keys. G is B or 1. So the batch has B / G groups of
+    examples. An array of n blocks per group has the shape [groups * n, G, H, b, width].
+
+    In the code, `examples` is G, `queries.size` is b, and `keys.size` is b'.
 
     Arguments: as for `block_attention.attend`.
     """
@@ -116,8 +118,8 @@ class Tiles:
         """Return blocks of queries with additional columns. See `key_blocks`.
 
         Args:
-            normalizer: [B, H, T, 1]. If it is not None, the product of queries and keys subtracts
-                it.
+            normalizer: [B, H, T, 1], numbers that the product of queries and keys subtracts.
+                Optional.
         """
         q, ones = self.q, tf.ones_like(self.q[..., :1])
         columns = []
@@ -132,14 +134,17 @@ class Tiles:
     def key_blocks(self, subtracts_normalizer: bool = False) -> tf.Tensor:
         """Return blocks of keys with additional columns.
 
-        The matrix product multiplies these columns with the additional columns of the queries. The
-        product adds the masks of keys and of padding to the logits, and subtracts the normalizers.
-        The additional columns cost less than separate operations on the logits.
+        The matrix product multiplies these columns with the additional columns of the queries. In
+        this way, it adds the masks of keys and of padding to the logits, and subtracts the
+        normalizers. The additional columns cost less than separate operations on the logits.
+
+        Args:
+            subtracts_normalizer: bool. Whether the query blocks contain the normalizers.
         """
         key = _pad(self.key, self.keys)
         ones = tf.ones_like(key[..., :1])
-        # In float16, `MASKED_LOGIT` would be infinite, and its product with 0 is not a number. The
-        # sum with a logit must be finite too: the softmax of a tile of -inf is not a number.
+        # In float16, `MASKED_LOGIT` would be infinite, and its product with 0 would be NaN. The sum
+        # of a mask and a logit must also be finite, because the softmax of a tile of -inf is NaN.
         masked = max(MASKED_LOGIT, float(self.dtype.min) / 2)
         columns = []
         if self.key_mask is not None:
@@ -188,8 +193,8 @@ class Tiles:
         Args:
             q_block, key_block: the blocks of queries and keys, with additional columns.
             index: `TileIndex`.
-            needs_causal_mask: bool. False: attention is not causal, or all keys of the tile are
-                before all its queries.
+            needs_causal_mask: bool. It must be True if attention is causal and a key of the tile
+                is after one of its queries.
         """
         logits = tf.cast(product(q_block, key_block, transpose=True), self.sum_dtype)
         mask = self._mask(index, needs_causal_mask)
@@ -233,7 +238,10 @@ class Tiles:
         return tf.slice(self.padded_mask_tensor, begin, size)
 
     def drop(self, weights: tf.Tensor, index: TileIndex) -> tf.Tensor:
-        """Return the weights of a tile with 0 where dropout drops a weight."""
+        """Replace the weights of a tile that dropout drops by 0.
+
+        The other weights stay unchanged. The caller multiplies its result by `scale`.
+        """
         if self.dropout is None:
             return weights
         shared = self.dropout.axes
@@ -245,8 +253,9 @@ class Tiles:
         number = (group * self.queries.count + i) * self.keys.count + j
         keep = dropout_lib.sample_kept(shape, self.seed + tf.stack([0, number]), self.dropout.rate)
         if private_api.is_compiled_by_xla():
+            # If this were a product, XLA would store the exponentials of the logits in float32.
             return tf.where(keep, weights, tf.zeros([], weights.dtype))
-        return weights * tf.cast(keep, weights.dtype)  # on CPUs, it is faster than `tf.where`
+        return weights * tf.cast(keep, weights.dtype)  # on CPUs, faster than `tf.where`
 
 
 def loop(start: Any, end: Any, body: Callable[[tf.Tensor, Any], Any], state: Any) -> Any:
@@ -256,12 +265,11 @@ def loop(start: Any, end: Any, body: Callable[[tf.Tensor, Any], Any], state: Any
         new = body(number, state)
         for after, before in zip(new, state, strict=True):
             if isinstance(before, tf.Tensor):
-                after.set_shape(before.shape)
+                after.set_shape(before.shape)  # `tf.while_loop` requires equal static shapes
         return number + 1, new
 
     start = tf.convert_to_tensor(start)
-    # The loop runs one iteration at a time, because parallel iterations would need the memory of
-    # several tiles.
+    # Parallel iterations would need the memory of several tiles.
     return tf.while_loop(
         lambda number, _: number < end, step, (start, state), parallel_iterations=1
     )[1]

@@ -1,7 +1,9 @@
-"""The forward pass of attention by blocks. See `block_attention` for the equations.
+"""The forward pass of attention by blocks.
 
-A row of tiles belongs to a block of queries. The outer loop goes over the rows. The inner loop goes
-over the tiles of a row, and updates the softmax of its queries.
+`block_attention` has the equations, and explains the letters in the shapes.
+
+A row of tiles has all tiles with the same block of queries. The outer loop goes over the rows. The
+inner loop goes over the tiles of a row, and updates the softmax of the queries.
 """
 
 import functools
@@ -27,9 +29,9 @@ class _Blocks(NamedTuple):
 class _Softmax(NamedTuple):
     """The state of the online softmax for a block of queries."""
 
-    largest: tf.Tensor  # [G, H, b, 1]
-    total: tf.Tensor  # [G, H, b, 1]
-    mixed: tf.Tensor  # [G, H, b, c]
+    largest: tf.Tensor  # m, [G, H, b, 1], the largest logit of the tiles so far
+    total: tf.Tensor  # l, [G, H, b, 1], the sum of the exponentials e^(logit - m)
+    mixed: tf.Tensor  # u, [G, H, b, c], the sum of the values times the exponentials after dropout
 
 
 def forward(tiles: Tiles) -> tuple[tf.Tensor, tf.Tensor]:
@@ -50,7 +52,7 @@ def forward(tiles: Tiles) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _write_row(tiles, blocks, row, arrays):
-    """Write the output and the normalizers of a block of queries to two `TensorArray`s."""
+    """Write the output and the normalizers of a block of queries to `TensorArray`s."""
     outputs, normalizers = arrays
     softmax = _softmax_of_row(tiles, blocks, row)
     output = tf.cast(softmax.mixed / softmax.total * tiles.scale, tiles.dtype)
@@ -70,7 +72,7 @@ def _softmax_of_row(tiles, blocks, row):
         add_unmasked = functools.partial(add_tile, needs_causal_mask=False)
         return loop(0, tiles.keys.count, add_unmasked, softmax)
     softmax = loop(0, i, functools.partial(add_tile, needs_causal_mask=False), softmax)
-    end = tf.where(_attends_to_all(tiles, group, i), tiles.keys.count, i + 1)
+    end = tf.where(_needs_all_keys(tiles, group, i), tiles.keys.count, i + 1)
     return loop(i, end, functools.partial(add_tile, needs_causal_mask=True), softmax)
 
 
@@ -88,15 +90,15 @@ def _add_tile(tiles, blocks, group, i, j, softmax, needs_causal_mask):
     largest = tf.maximum(softmax.largest, tile_largest)
     factor = tf.exp(softmax.largest - largest)
     if private_api.is_compiled_by_xla():
-        # XLA would store the result of `tf.nn.softmax`. In XLA's program for an H200, one kernel
-        # computes these exponentials, their sum and the weights after dropout.
+        # XLA would store the result of `tf.nn.softmax` in memory. In XLA's program for an H200, one
+        # kernel computes these exponentials, their sum and the weights after dropout.
         weights = tf.exp(logits - largest)
         tile_total = tf.reduce_sum(weights, axis=-1, keepdims=True)
         tile_factor = tf.ones_like(tile_total)
     else:
-        # TensorFlow's softmax takes less time than an exponential function and a sum. It divides
-        # the exponentials of the tile by their sum. The largest weight is the reciprocal of this
-        # sum. Therefore the factor of the tile is divided by the largest weight.
+        # TensorFlow's softmax takes less time than an exponential function and a sum. The softmax
+        # divides the exponentials e^(logit - tile_largest) by their sum. The largest exponential is
+        # 1, so the largest weight is 1 / sum. The division by this weight restores the sum.
         weights = tf.nn.softmax(logits)
         tile_factor = tf.exp(tile_largest - largest)
         tile_factor /= tf.reduce_max(weights, axis=-1, keepdims=True)
@@ -107,10 +109,10 @@ def _add_tile(tiles, blocks, group, i, j, softmax, needs_causal_mask):
     return _Softmax(largest, softmax.total * factor + tile_total, mixed)
 
 
-def _attends_to_all(tiles, group, i):
-    """Return whether a block of queries attends to all keys, although attention is causal.
+def _needs_all_keys(tiles, group, i):
+    """Return whether a block of queries needs all keys in causal attention.
 
-    This is the case if a query of the block may not attend to any key. Such a query has the same
+    It needs all keys if one of its queries may not attend to any key. Such a query has the same
     weight for all keys.
     """
     if tiles.has_key_blocks is None:

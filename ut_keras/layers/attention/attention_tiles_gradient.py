@@ -1,7 +1,9 @@
-"""The gradient of attention by blocks. See `block_attention` for the equations.
+"""The gradient of attention by blocks.
 
-A column of tiles belongs to a block of keys. The outer loop goes over the columns. The inner loop
-goes over the tiles of a column, and adds their terms to the gradients.
+`block_attention` has the equations, and explains the letters in the shapes.
+
+A column of tiles has all tiles with the same block of keys. The outer loop goes over the columns.
+The inner loop goes over the tiles of a column, and adds their terms to the gradients.
 """
 
 import functools
@@ -20,11 +22,10 @@ class _Blocks(NamedTuple):
     key: tf.Tensor  # with additional columns, see `Tiles.key_blocks`
     upstream: tf.Tensor  # if `mean` is None, its last column is the negative mean
     value: tf.Tensor  # if `mean` is None, its last column is 1
-    # The dot product of upstream and output, for each query. If it is None, the product of
-    # `upstream` and `value` already subtracts it.
+    # do_i o_i for each query: the mean of the gradients of the weights, weighted by the weights.
+    # None: the product of `upstream` and `value` subtracts it.
     mean: tf.Tensor | None
-    # The normalizer L of each query. If it is None, the product of `query` and `key` already
-    # subtracts it.
+    # The normalizer L_i of each query. None: the product of `query` and `key` subtracts it.
     normalizer: tf.Tensor | None
 
 
@@ -100,9 +101,10 @@ def _blocks(tiles, output, normalizer, upstream):
 def _write_column(tiles, blocks, column, arrays):
     """Write the gradients of a block of keys and of its values to `TensorArray`s.
 
+    The function also adds the terms of these keys to the gradients of all queries.
+
     Args:
-        arrays: `TensorArray`s with the gradients of the blocks of queries, keys and values. The
-            terms of these keys are added to the gradients of all queries.
+        arrays: three `TensorArray`s with the gradients of the blocks of queries, keys and values.
     """
     d_q, d_key, d_value = arrays
     of_column = _gradients_of_column(tiles, blocks, column, d_q)
@@ -117,7 +119,8 @@ def _gradients_of_column(tiles, blocks, column, d_q):
     """Return the `_Gradients` after all tiles of a column.
 
     Args:
-        d_q: `TensorArray` with the gradients of all blocks of queries, without this column.
+        d_q: `TensorArray` with the gradients of all blocks of queries, without the terms of this
+            column.
     """
     group, j = column // tiles.keys.count, column % tiles.keys.count
     shape = [tiles.examples, tiles.heads, tiles.keys.size]
@@ -129,7 +132,7 @@ def _gradients_of_column(tiles, blocks, column, d_q):
     add_tile = functools.partial(_add_tile, tiles, blocks, group, j)
     start = 0
     if tiles.causal:
-        first, start = tf.minimum(j, _first_that_attends_to_all(tiles, group)), j + 1
+        first, start = tf.minimum(j, _first_that_needs_all_keys(tiles, group)), j + 1
         add_masked = functools.partial(add_tile, needs_causal_mask=True)
         of_column = loop(first, start, add_masked, of_column)
     add_unmasked = functools.partial(add_tile, needs_causal_mask=False)
@@ -149,7 +152,7 @@ def _add_tile(tiles, blocks, group, j, i, of_column, needs_causal_mask):
     logits = tiles.logits(q_block, key_block, index, needs_causal_mask)
     d_weights = tf.cast(product(upstream, blocks.value[column], transpose=True), tiles.sum_dtype)
     d_logits, kept = _logit_gradients(tiles, blocks, logits, d_weights, index)
-    # The gradients of queries, keys and values do not read the additional columns.
+    # These gradients do not read the additional columns.
     key_width, value_width = tiles.key.shape[-1], tiles.value.shape[-1]
     d_q = product(d_logits, key_block[..., :key_width])
     d_key = product(d_logits, q_block[..., :key_width], transpose_a=True)
@@ -163,10 +166,11 @@ def _add_tile(tiles, blocks, group, j, i, of_column, needs_causal_mask):
 
 
 def _logit_gradients(tiles, blocks, logits, d_weights, index):
-    """Return the gradient of the logits of a tile, and its weights after dropout.
+    """Return the gradient of a tile's logits, and the tile's weights after dropout.
 
-    `d_weights` is the gradient of the weights after dropout. If `blocks.mean` is None, the mean is
-    already subtracted from it.
+    Args:
+        d_weights: the gradient of the weights after dropout. If `blocks.mean` is None, the mean is
+            already subtracted.
     """
     row = index.group * tiles.queries.count + index.query
     if blocks.normalizer is not None:
@@ -179,10 +183,10 @@ def _logit_gradients(tiles, blocks, logits, d_weights, index):
     return tf.cast(d_logits, tiles.dtype), tf.cast(kept, tiles.dtype)
 
 
-def _first_that_attends_to_all(tiles, group):
-    """Return the index of the first block of queries that attends to all keys.
+def _first_that_needs_all_keys(tiles, group):
+    """Return the index of the first block of queries that needs all keys.
 
-    A block attends to all keys if one of its queries may not attend to any key. If there is no such
+    A block needs all keys if one of its queries may not attend to any key. If there is no such
     block, return the number of blocks of queries.
     """
     if tiles.has_key_blocks is None:

@@ -1,24 +1,28 @@
-"""Exact attention by blocks, whose memory is linear in the sequence length.
+"""Exact attention by blocks, with memory linear in the sequence length.
 
     if use_blocks(queries, keys):
         mixed = attend(q, key, value, mask, dropout)
 
-The module never stores the weights [B, H, T, S]. It divides queries and keys into blocks. A tile is
-the pair of a block of queries and a block of keys. A loop computes the weights of one tile at a
-time. Every tile updates the softmax over all keys of a query (online softmax):
+B is the number of examples, H of heads, T of queries and S of keys. Queries and keys have the width
+d, and values have the width c.
+
+The usual, dense form of attention stores the weights [B, H, T, S]. `attend` never stores them. It
+divides queries and keys into blocks. A tile is the pair of a block of queries and a block of keys.
+A loop computes the weights of one tile at a time. With the logits s_j of a tile, it updates three
+values of each query: the largest logit m, the sum l, and the mixed values u (online softmax):
 
     m' = max(m, max_j s_j);   l' = l e^(m - m') + sum_j e^(s_j - m')
-    o' = o e^(m - m') + sum_j e^(s_j - m') v_j;   output = o / l           (Rabe and Staats 2021)
+    u' = u e^(m - m') + sum_j e^(s_j - m') v_j                             (Rabe and Staats 2021)
 
-The forward pass keeps q, key, value, the output o and the normalizers L = m + log l, [B, H, T], for
-the gradient. The gradient computes the weights p_ij = e^(s_ij - L_i) of each tile again, and
-samples the same dropout mask again:
+After the last tile, the output is o = u / l. The forward pass keeps q, key, value, the output o and
+the normalizers L = m + log l, [B, H, T, 1], for the gradient. The gradient computes the weights
+p_ij = e^(s_ij - L_i) of each tile again, and samples the same dropout mask again:
 
     dv_j = sum_i p_ij do_i;   ds_ij = p_ij (do_i v_j - do_i o_i)           (Dao et al. 2022, app. B)
     dq_i = sum_j ds_ij k_j;   dk_j = sum_i ds_ij q_i
 
-The loop skips tiles that a causal mask hides completely. If a query may not attend to any key, all
-S keys have the same weight, as in the dense form.
+The equations omit dropout. The loop skips tiles that a causal mask hides completely. If a query may
+not attend to any key, all S keys have the same weight, as in the dense form.
 
 References: Rabe and Staats 2021, Self-attention Does Not Need O(n^2) Memory; Dao et al. 2022,
     FlashAttention.
@@ -52,19 +56,20 @@ def use_blocks(queries: Any, keys: Any, causal: bool = False, max_length: int = 
     """Return whether attention is computed by blocks.
 
     The gradient of the blocks computes one matrix product more than the gradient of the dense form.
-    In causal attention, blocks save half of the arithmetic. Therefore causal attention uses blocks
-    at shorter lengths than other attention.
+    In causal attention, blocks save up to half of the arithmetic. Therefore causal attention uses
+    blocks at shorter lengths than other attention.
 
     Args:
         queries: int or int32 scalar T.
         keys: int or int32 scalar S.
         causal: bool. Whether attention skips tiles that a causal mask hides.
         max_length: int, the length of the longest expected sequences. 0 means that this length is
-            unknown. The function reads `max_length` only if T or S is a tensor. If `max_length` is
-            short, the graph contains only the dense form.
+            unknown. The function reads `max_length` only if T or S is a tensor. If sequences of
+            this length need no blocks, the result is False, and the graph contains only the dense
+            form.
 
     Returns:
-        bool if both lengths are ints or `max_length` is short. Otherwise, a bool scalar tensor.
+        bool if both lengths are ints, or if `max_length` decides. Otherwise, a bool scalar tensor.
     """
     least = _LEAST_PAIRS["causal" if causal else "full"]
     has_unknown_length = isinstance(queries, tf.Tensor) or isinstance(keys, tf.Tensor)
@@ -78,7 +83,7 @@ def use_blocks(queries: Any, keys: Any, causal: bool = False, max_length: int = 
 
 
 def prepare_mask(mask: AttentionMask, block_size: int | None = None, max_length: int = 0) -> Any:
-    """Return a mask in the form that the attention needs, for use in a loop over steps.
+    """Convert a mask to the form that attention needs in a loop over steps.
 
     Args:
         mask: `AttentionMask`.
@@ -86,7 +91,8 @@ def prepare_mask(mask: AttentionMask, block_size: int | None = None, max_length:
         max_length: int, as for `use_blocks`.
 
     Returns:
-        bool tensor [B, 1, T, S] if the lengths are known and short, otherwise an `AttentionMask`.
+        bool tensor [B, 1, T, S] for the dense form, and an `AttentionMask` for blocks. If only the
+        lengths at run time select the form, an `AttentionMask` with `dense_if_short`.
     """
     if block_size:
         return mask
@@ -186,10 +192,10 @@ def attend_by_length(
 
 
 def _selected_form(q, key, value, mask, dropout):
-    """Return the index of the form that `attend_by_length` uses: 0 is dense, and 1 is by blocks.
+    """Return 0 if `attend_by_length` uses the dense form, and 1 if it uses blocks.
 
     In XLA, the lengths are constants, so XLA compiles only the branch that runs. The gradient calls
-    this function again, because XLA does not treat a value from the forward pass of a loop as a
+    this function again. In a loop, XLA would not treat an index from the forward pass as a
     constant.
     """
     causal = isinstance(mask, AttentionMask) and mask.causal
@@ -197,15 +203,17 @@ def _selected_form(q, key, value, mask, dropout):
 
 
 class _Results(NamedTuple):
-    """The results of the forward pass of `attend_by_length`.
+    """The results of a forward pass, in the dense form or by blocks.
 
-    Both forms return the same number of tensors. A tensor that a form does not compute is empty.
+    The branches of `attend_by_length` must return the same number of tensors. Therefore a tensor
+    that a form does not compute is empty.
     """
 
     output: tf.Tensor
-    normalizer: tf.Tensor  # only of the form by blocks
-    weights: tf.Tensor  # only of the dense form
-    kept: tf.Tensor  # bool mask of the weights that dropout keeps, only of the dense form
+    normalizer: tf.Tensor  # empty in the dense form
+    weights: tf.Tensor  # empty by blocks
+    # bool mask of the weights that dropout keeps. Empty by blocks, and without dropout.
+    kept: tf.Tensor
 
 
 def _forward_by_blocks(tiles):
@@ -225,11 +233,11 @@ def attend_densely(
     mask: AttentionMask | tf.Tensor | None = None,
     dropout: WeightsDropout | None = None,
 ) -> tf.Tensor:
-    """Compute attention in the dense form, with a gradient that computes the weights again.
+    """Compute dense attention, and compute the weights again in the gradient.
 
-    The forward pass keeps only q, key and value for the gradient. XLA combines the exponential
-    function and dropout with other operations. Therefore computing the weights again moves fewer
-    bytes than storing and reading them.
+    This form is for XLA. The forward pass keeps only q, key and value for the gradient. XLA
+    combines the exponential function and dropout with other operations. Therefore the second
+    computation moves fewer bytes than storing and reading the weights.
 
     Arguments and returns: as for `attend`.
     """
@@ -255,14 +263,13 @@ def attend_densely(
 def _copies_for_gradient(
     upstream: tf.Tensor, q: Any, key: Any, value: Any, mask: Any, dropout: Any
 ) -> tuple[Any, Any, Any, Any, Any]:
-    """Return the tensors from which a gradient computes the weights again. Under XLA, copy them.
+    """Under XLA, copy the inputs of a gradient that computes the weights again.
 
-    - Copies of queries, keys and values: `tensor_copies.copies_after` gives the reason.
-    - A copy of the mask: the gradients of several calls read the same mask. Without copies, XLA
-      combines the operations of these gradients that read the mask. XLA then keeps the weights of
-      all calls until it runs the combined operation.
-    - A copy of the seed: otherwise XLA could use the dropout mask of the forward pass again, and
-      would store it.
+    - Queries, keys and values: `tensor_copies.copies_after` gives the reason for copies.
+    - Mask: the gradients of several calls read the same mask. Without copies, XLA would combine
+      their operations that read the mask. XLA would then keep the weights of all calls until it
+      runs the combined operation.
+    - Seed: without a copy, XLA could store the dropout mask of the forward pass and read it again.
     """
     if not private_api.is_compiled_by_xla():
         return q, key, value, mask, dropout
@@ -285,8 +292,8 @@ def _copied_mask(upstream, mask):
     if segments is not None:
         query, key = segments
         copies = tensor_copies.copies_after([upstream], [query] if query is key else [query, key])
-        # One tensor for both means that every query may attend to a key. See
-        # `attention_mask.conditions_of`.
+        # If both are the same tensor, every query may attend to at least one key. Therefore the
+        # copies must also be the same tensor. See `attention_mask.conditions_of`.
         segments = copies[0], copies[-1]
     return dataclasses.replace(mask, key_mask=key_mask, segments=segments)
 

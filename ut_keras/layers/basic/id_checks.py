@@ -1,6 +1,6 @@
 """Check and convert the ids that a caller passes.
 
-The functions accept ints of any size, and reject floats.
+The functions accept all int dtypes. `as_ids` rejects other dtypes.
 """
 
 import reprlib
@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from ut_keras.ops import int32, private_api
 
-# The end of the errors about texts that a caller passes instead of ids.
+# If a caller passes texts instead of ids, the error ends with this advice.
 HOW_TO_USE_TEXTS = (
     'To use texts, load the run: run = ut_keras.load("FOLDER"), or make one from the model: '
     "run = SavedRun.of(model, problem, data_dir). Then call run.translate, run.generate or "
@@ -45,7 +45,7 @@ def check_features(features: Any, names: Sequence[str] = ()) -> None:
 
 
 def known_rank(values: Any) -> int | None:
-    """Return the rank of an array or a tensor. None: the rank is not known, as for a list."""
+    """Return the rank of an array or a tensor. None: unknown, as for a list."""
     shape = getattr(values, "shape", None)
     if shape is None or isinstance(shape, tf.TensorShape):
         return None if shape is None else shape.rank
@@ -53,7 +53,9 @@ def known_rank(values: Any) -> int | None:
 
 
 def check_batch_sizes(features: Mapping[str, Any], names: Sequence[str]) -> None:
-    """Check that the named features have the same batch size, if the sizes are known.
+    """Check that the named features have the same batch size.
+
+    The function skips features without a known batch size.
 
     Raises:
         ValueError: if the batch sizes differ.
@@ -78,9 +80,9 @@ def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
     floats. A cast to int32 drops the higher bits of large ints. On a GPU, a gather returns zeros
     for an id out of range. This function rejects such ids.
 
-    The function accepts floats while Keras computes only shapes. To build a user's loaded model,
-    Keras calls the model with floats that have no values. If this function raised an error, Keras
-    would hide it, and the loaded model would keep random weights.
+    There is one exception. To build a user's loaded model, Keras calls the model with floats that
+    have shapes, but no values. The function accepts these floats. If it raised an error, Keras
+    would hide the error, and the loaded model would keep random weights.
 
     Args:
         values: int tensor, array or nested lists of any shape.
@@ -89,7 +91,7 @@ def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
             mode.
 
     Raises:
-        ValueError: if `values` are not ints or not in [0, size). Also if `values` have sequences of
+        ValueError: if `values` are not ints, if an id is not in [0, size), or if the sequences have
             different lengths.
     """
     if isinstance(values, tf.RaggedTensor):

@@ -27,10 +27,7 @@ class Layer(private_api.BuildHook):
 
     @property
     def dtype_policy(self) -> keras.DTypePolicy:
-        """The dtype policy of the layer and of its sublayers.
-
-        It can be changed only in a layer without sublayers.
-        """
+        """The dtype policy of the layer. It can be set only in a layer without sublayers."""
         return super().dtype_policy
 
     @dtype_policy.setter

@@ -129,7 +129,7 @@ def _is_float(variable):
 
 
 class _Scope(keras.StatelessScope):
-    """A `StatelessScope` that records which variables were read, and which were changed."""
+    """A `StatelessScope` that records reads and changes of variables."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)

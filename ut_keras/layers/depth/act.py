@@ -295,7 +295,7 @@ class AdaptiveComputationTime(depth.Depth):
         )
 
     def _loop_condition(self, loop, context):
-        """Return whether any position has not halted, bool scalar."""
+        """Return whether any position must take another step, bool scalar."""
         return act_step.should_continue(self, loop.loop_state, context)
 
     def _apply_step(self, loop_state, context):

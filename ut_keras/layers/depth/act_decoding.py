@@ -103,7 +103,7 @@ def extend_lazily(
 
 
 def _apply_step_to_columns(act_layer, columns, loop_state, cache, size, context, num_earlier):
-    """Apply one step to columns int32 [A], the first `num_earlier` of which have halted."""
+    """Apply one step to columns int32 [A]. The first `num_earlier` of them have halted."""
     before, context, caches, last_states = inputs_of_columns(
         act_layer, cache, columns, loop_state.step, size, context
     )
@@ -119,7 +119,7 @@ def _apply_step_to_columns(act_layer, columns, loop_state, cache, size, context,
 
 
 class ColumnInputs(NamedTuple):
-    """The values that a step of some columns reads, and the caches that it writes to."""
+    """The inputs of a step of some columns, and the caches to which the step writes."""
 
     before: tf.Tensor  # [B, A, D], the states before the step
     context: act_step.StepContext
@@ -135,9 +135,11 @@ def inputs_of_columns(
     size: cache_lib.CacheSize,
     context: act_step.StepContext,
 ) -> ColumnInputs:
-    """Return the `ColumnInputs` of a step of columns int32 [A], in ascending order.
+    """Return the `ColumnInputs` of one step of some columns.
 
     Args:
+        cache: the cache that contains the columns.
+        columns: int32 [A], the indices of the columns, in ascending order.
         step: int32 scalar, the number of steps that the columns have taken.
         context: `StepContext` of the new columns.
     """
@@ -156,7 +158,7 @@ def inputs_of_columns(
 
 
 def _window_of(cache, columns, size):
-    """Return the `Window` of columns int32 [A], which attend to their ancestors in the cache."""
+    """Return the `Window` of columns int32 [A]. They attend to their ancestors in the cache."""
     ancestors = None
     if size.beams > 1:
         ancestors = tf.transpose(tf.gather(cache.ancestors, columns), [1, 0, 2])

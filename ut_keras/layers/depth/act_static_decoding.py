@@ -8,9 +8,9 @@ XLA cannot compile these loops. The functions in this module give the same resul
   may have taken only n steps. An inner loop computes step n + 1 of these columns, `CHUNK` columns
   at a time.
 
-The earlier columns that need a step come directly before the new columns. The reason: if the
-columns of a token take n steps, all earlier columns have then taken at least n steps. Therefore no
-column has taken more steps than a column before it.
+The earlier columns that need a step come directly before the new columns, because a column has
+never taken more steps than an earlier column. When the columns of a token have taken n steps, every
+earlier column has taken at least n steps.
 """
 
 from typing import Any

@@ -76,7 +76,7 @@ def start(act_layer: Any, state: tf.Tensor, padding_mask: tf.Tensor | None = Non
 
 
 def should_continue(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -> tf.Tensor:
-    """Return whether any position has not halted, bool scalar."""
+    """Return whether any position must take another step, bool scalar."""
     limit: Any = context.max_steps
     if context.limit is not None:
         limit = tf.cast(context.limit, tf.float32)

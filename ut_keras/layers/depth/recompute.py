@@ -1,11 +1,12 @@
-"""Recompute a part of a model in the gradient, instead of keeping its intermediate tensors.
+"""Recompute a part of a model in the gradient, to save memory.
 
     recomputed = recompute.Recomputation(layer)       # before a loop
     result = recomputed(function, *arguments)         # in the body of the loop
 
-`recomputed` returns `function(*arguments)`. For the gradient, TensorFlow keeps only the tensors
-among the arguments. The gradient calls the function again, with the same arguments, weights and
-random seeds, and differentiates the second call.
+`recomputed` returns `function(*arguments)`. TensorFlow does not keep the intermediate tensors of
+the function. For the gradient, it keeps only the tensors among the arguments. The gradient calls
+the function again, with the same arguments, weights and random seeds, and differentiates the second
+call.
 
 `tf.recompute_grad` fails in the body of a `tf.while_loop`, because its gradient reads variables.
 This module replaces the variables by tensors (see `stateless`). Therefore TensorFlow can compute
@@ -32,10 +33,10 @@ from ut_keras.ops import custom_gradient, private_api, tensor_copies
 class Recomputation:
     """Calls functions, and calls them again to compute their gradients.
 
-    Create the instance outside of loops, so that `__init__` reads the weights once for all steps.
+    Create the instance outside of loops. `__init__` then reads the weights once for all steps.
 
     Args:
-        layer: built layer that owns all variables that the functions use.
+        layer: a built layer. It must own all variables that the functions use.
     """
 
     def __init__(self, layer: keras.layers.Layer) -> None:
@@ -68,7 +69,7 @@ class Recomputation:
         with private_api.stop_recording():  # an eager tape would keep the intermediate tensors
             call, computed = stateless.check_repeatable(self._layer, lambda: run(values), values)
         # In a branch of a `tf.cond`, all outputs must be tensors of this branch. An argument may be
-        # a tensor from outside. Therefore an output that is an argument is copied.
+        # a tensor from outside. Therefore an argument is copied if it is also an output.
         unchanged = {id(value) for value in values}
         computed = [tf.identity(y) if id(y) in unchanged else y for y in computed]
         is_used = [True] * len(_tensors(arguments)) + call.is_read
@@ -86,12 +87,12 @@ class Recomputation:
         return _with_tensors(call.result, outputs[:num_results])
 
     def _run(self, function, arguments, values):
-        """Call a function, and replace the tensors that it uses by other tensors.
+        """Call a function with other values of its arguments, the weights and the seeds.
 
         Args:
             function, arguments: as in `__call__`.
-            values: list of the tensors that replace the tensors of the arguments, the weights and
-                the seeds, in this order.
+            values: list of tensors. They replace the tensors of the arguments, then the weights,
+                then the seeds.
 
         Returns:
             (`stateless.Call`, list of the tensors that the function computed). The list has the
@@ -142,13 +143,14 @@ def _gradients(run, inputs, is_used, *upstream):
     Args:
         run: function from a list of tensors to (any value, list of output tensors).
         inputs: list of tensors.
-        is_used: list of bool, whether the result contains the gradient of each input.
+        is_used: list with a bool for each input: whether to return its gradient.
         *upstream: the upstream gradient of each output, or None.
 
     Returns:
         list with a tensor for each used input. The entry is None for an input that is not a float,
         or that has no gradient.
     """
+    # With the tensors of the forward pass, TensorFlow and XLA could skip the second call.
     inputs = tensor_copies.copies_after(upstream, inputs)
     used = list(itertools.compress(inputs, is_used))
     sources = [x for x in used if x.dtype.is_floating]

@@ -164,7 +164,7 @@ def _leaves(nest):
 
 
 def _with_leaves(nest, leaves):
-    """Return a copy of a nest with other leaves, in order. TensorArrays stay unchanged."""
+    """Return a copy of a nest with other leaves. TensorArrays stay unchanged."""
     rest = iter(leaves)
     return _map_tensors(lambda _: next(rest), nest)
 
