@@ -370,6 +370,23 @@ def test_fit_rejects_targets_that_are_not_ids(method):
         getattr(model, method)(features, targets + 0.9)
 
 
+@pytest.mark.parametrize("shape", [[None], None])
+def test_fit_says_how_a_dataset_gets_batches_of_known_rank(shape):
+    features, targets = next(_batches())
+    model = _make("universal_transformer_tiny", name=BOTH)
+    model.compile()
+    spec = tf.TensorSpec(shape, tf.int32)
+    signature = {"inputs": spec, "targets": spec}, spec
+
+    def examples():
+        yield {name: ids[0] for name, ids in features.items()}, targets[0]
+
+    data = tf.data.Dataset.from_generator(examples, output_signature=signature)
+    hint = r"call dataset.batch\(" if shape else r"must declare the rank, .*TensorSpec\("
+    with pytest.raises(ValueError, match=rf"must be \[batch, length\]. .*{hint}"):
+        model.evaluate(data)
+
+
 @pytest.mark.parametrize("method", ["__call__", "inspect", "generate", "score", "predict"])
 def test_fit_rejects_ids_without_names(method):
     model = _make("universal_transformer_tiny", name=BOTH)

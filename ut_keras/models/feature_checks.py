@@ -85,8 +85,11 @@ def to_ids(features: Mapping[str, Any], name: str, spec: FeatureSpec) -> tf.Tens
     if spec.modality == "class_label" and ids.shape.rank in (None, 1):
         ids = tf.reshape(ids, [-1, 1])
     if ids.shape.rank != 2 and spec.modality != "sentences":
-        # The rank is None if a `tf.data.Dataset` does not declare its shapes.
-        one = ids.shape.rank in (None, 1)
-        hint = " If a tf.data.Dataset yields single examples, call dataset.batch(…)." * one
+        hints = {
+            1: " If a tf.data.Dataset yields single examples, call dataset.batch(…).",
+            None: " The tf.data.Dataset must declare the rank, for example with "
+            "tf.TensorSpec([None, None], tf.int32).",
+        }
+        hint = hints.get(ids.shape.rank, "")
         raise ValueError(f"{name} must be [batch, length]. Received: {ids.shape}.{hint}")
     return ids
