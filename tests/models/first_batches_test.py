@@ -129,6 +129,17 @@ def test_evaluate_and_predict_log_what_they_find_in_the_first_batch(kind, caplog
     assert sum("padding='post'" in message for message in caplog.messages) == 1
 
 
+def test_fit_checks_arrays_for_validation_once_and_before_training(caplog):
+    model, ids = _model(), np.array([[5, 6, 1]])
+    features, wrong = {"inputs": ids, "targets": ids}, next(_batches())
+    model.fit(features, ids, validation_data=wrong, epochs=3, verbose=0)
+    assert sum("padding='post'" in message for message in caplog.messages) == 1
+    validation = features, ids, np.array([-1.0])
+    with pytest.raises(ValueError, match="sample_weight must be finite"):
+        model.fit(features, ids, validation_data=validation, verbose=0)
+    assert int(model.optimizer.iterations) == 3
+
+
 def test_batch_methods_check_their_first_batch(caplog):
     """The second call of a method logs nothing. Only training needs targets with EOS."""
     model, batch = _model(), next(_batches())

@@ -68,6 +68,8 @@ class FittedModel(compiled_model.CompiledModel):
         given = _FIT.bind(self, *args, **kwargs).arguments
         generators.check_epochs(given)
         self._check_first_batch(*array_checks.first_batch(*map(given.get, _DATA)))
+        validation = keras.utils.unpack_x_y_sample_weight(given.get("validation_data"))
+        self._check_arrays(*array_checks.first_batch(*validation))
         self._observe_first_batch(given, "x", "train_step", self._check_first_batch)
         self._observe_first_batch(given, "validation_data", "test_step", self._check_arrays)
         fit_callbacks.check_learning_rate(self, given.get("callbacks"))
@@ -108,9 +110,9 @@ class FittedModel(compiled_model.CompiledModel):
         strategy_checks.check_method(self, "evaluate")
         self._compile_if_needed()
         given = _EVALUATE.bind(self, *args, **kwargs).arguments
-        self._check_arrays(*array_checks.first_batch(*map(given.get, _DATA)))
         more = given.pop("kwargs", {})
-        if not more.get("_use_cached_eval_dataset"):  # otherwise `fit` already observes x
+        if not more.get("_use_cached_eval_dataset"):  # otherwise `fit` has checked the data
+            self._check_arrays(*array_checks.first_batch(*map(given.get, _DATA)))
             self._observe_first_batch(given, "x", "test_step", self._check_arrays)
         del given["self"]
         with end_of_data.expected(given.get("steps")):
