@@ -182,3 +182,25 @@ def test_fit_accepts_other_batches_for_a_train_step_of_a_user(kind):
     dataset = tf.data.Dataset.from_tensors(batch)
     data = {"generator": (batch for _ in range(1)), "dataset": dataset}[kind]
     assert model.fit(data, shuffle=False, verbose=0).history["loss"] == [0.0]
+
+
+class _TakesTwoTargets(universal_transformer.UniversalTransformer):
+    """A model whose steps read two kinds of targets. One of them has ids of another vocabulary."""
+
+    def train_step(self, data):
+        x, y = data[:2]
+        return {**super().train_step((x, y["targets"])), "most": tf.reduce_max(y["other"])}
+
+    def test_step(self, data):
+        x, y = data[:2]
+        return {**super().test_step((x, y["targets"])), "most": tf.reduce_max(y["other"])}
+
+
+def test_batch_methods_accept_other_batches_for_steps_of_a_user():
+    names = {name: FeatureSpec(9, "symbol") for name in ("inputs", "targets")}
+    model = _TakesTwoTargets(hparams.get("universal_transformer_tiny", SIZE), names)
+    model.compile("sgd", run_eagerly=True)
+    ids = np.array([[5, 6, 1]])
+    batch = ({"inputs": ids, "targets": ids}, {"targets": ids, "other": ids + 90})
+    assert model.train_on_batch(*batch, return_dict=True)["most"] == 96
+    assert model.test_on_batch(*batch, return_dict=True)["most"] == 96

@@ -150,7 +150,8 @@ class FittedModel(compiled_model.CompiledModel):
         self._compile_if_needed()
         given = _TEST_ON_BATCH.bind(self, *args, **kwargs).arguments
         self._check_weights("sample_weight", given.get("sample_weight"))
-        self._check_once("test_on_batch", self._check_arrays, given.get("x"), given.get("y"))
+        if not self.overrides("test_step"):  # otherwise batches may have another form
+            self._check_once("test_on_batch", self._check_arrays, given.get("x"), given.get("y"))
         return super().test_on_batch(*args, **kwargs)
 
     @functools.wraps(keras.Model.train_on_batch)
@@ -170,7 +171,8 @@ class FittedModel(compiled_model.CompiledModel):
             table = self._weights_of_classes(class_weight)
             sample_weight = table[np.asarray(_single("y", y))]
         self._check_weights("sample_weight", sample_weight)
-        self._check_once("train_on_batch", self._check_first_batch, x, y)
+        if not self.overrides("train_step"):  # otherwise batches may have another form
+            self._check_once("train_on_batch", self._check_first_batch, x, y)
         with self._complete_functions():
             return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
 
