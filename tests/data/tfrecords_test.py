@@ -142,6 +142,15 @@ def test_find_names_the_other_data_of_the_folder(tmp_path):
         tfrecords.find(tmp_path, "old_name", "dev")
 
 
+def test_find_does_not_suggest_to_rename_unshuffled_files(tmp_path):
+    """A generation of a T2T package that was stopped leaves such files. They can be incomplete."""
+    (tmp_path / "name-unshuffled-train-00000-of-00001").touch()
+    with pytest.raises(DataError) as error:
+        tfrecords.find(tmp_path, "name", "train")
+    assert "a generation did not finish. Generate the data" in str(error.value)
+    assert "rename" not in str(error.value)
+
+
 def test_find_names_compressed_files(tmp_path):
     (tmp_path / "name-train-00000-of-00002.gz").touch()
     with pytest.raises(DataError, match=r"such as name-train-00000-of-00002\.gz\. Decompress"):

@@ -109,6 +109,8 @@ def _other_data(data_dir, filename, split):
     found = {match[1]: match[2] for match in sorted(filter(None, matches), key=lambda m: m[0])}
     if not found:
         return ""
+    if f"{filename}-unshuffled" in found.values():
+        return " It has unshuffled files of this problem, because a generation did not finish."
     shown = ", ".join(list(found)[:_MOST_SHOWN]) + (", …" if len(found) > _MOST_SHOWN else "")
     advice = ""
     if filename not in found.values():
