@@ -155,6 +155,8 @@ def test_find_names_compressed_files(tmp_path):
     (tmp_path / "name-train-00000-of-00002.gz").touch()
     with pytest.raises(DataError, match=r"such as name-train-00000-of-00002\.gz\. Decompress"):
         tfrecords.find(tmp_path, "name", "train")
+    with pytest.raises(DataError, match="which has none. Generate the data"):
+        tfrecords.find(tmp_path, "other_name", "train")
 
 
 def test_find_in_a_folder_without_data_names_no_other_data(tmp_path):

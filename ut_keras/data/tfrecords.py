@@ -102,7 +102,8 @@ def find(data_dir: str, filename: str, split: str) -> list[str]:
 def _other_data(data_dir, filename, split):
     """Return sentences about other data in a folder, or "" if the folder has none."""
     names = os.listdir(data_dir)
-    packed = [name for name in sorted(names) if _COMPRESSED_SHARD.fullmatch(name)]
+    own = sorted(name for name in names if name.startswith(f"{filename}-"))
+    packed = list(filter(_COMPRESSED_SHARD.fullmatch, own))
     if packed:
         return f" It has compressed files, such as {packed[0]}. Decompress them first."
     matches = map(_ANY_SHARD.fullmatch, names)
