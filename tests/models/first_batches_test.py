@@ -155,6 +155,13 @@ def test_batch_methods_check_their_first_batch(caplog):
                 assert sum(words in message for message in caplog.messages) == times
 
 
+def test_predict_on_batch_checks_the_features_of_its_first_batch(caplog):
+    model, (features, _) = _model(), next(_batches())
+    for _ in range(2):
+        model.predict_on_batch(features)
+    assert ["padding='post'" in message for message in caplog.messages] == [True]
+
+
 @pytest.mark.parametrize(("method", "more"), [("fit", {"shuffle": False}), ("evaluate", {})])
 def test_negative_weight_in_the_first_batch_of_a_dataset_raises(method, more):
     """Without this error, the loss would be NaN."""

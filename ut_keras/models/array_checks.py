@@ -61,6 +61,15 @@ def check_no_texts(name: str, data: Any) -> None:
             )
 
 
+def check_targets(y: Any) -> None:
+    """Raise `ValueError` if the targets are missing."""
+    if y is None:
+        raise ValueError(
+            "y must be the targets, as in fit(features, features['targets']); a dataset must yield "
+            "(features, targets). Received: None."
+        )
+
+
 def check(
     specs: Mapping[str, features.FeatureSpec],
     x: Mapping[str, Any],

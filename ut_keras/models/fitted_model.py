@@ -154,6 +154,12 @@ class FittedModel(compiled_model.CompiledModel):
             self._check_once("test_on_batch", self._check_arrays, given.get("x"), given.get("y"))
         return super().test_on_batch(*args, **kwargs)
 
+    @functools.wraps(keras.Model.predict_on_batch)
+    def predict_on_batch(self, x: Any) -> Any:
+        if not self.overrides("predict_step"):  # otherwise batches may have another form
+            self._check_once("predict_on_batch", self._check_first_features, x, None)
+        return super().predict_on_batch(x)
+
     @functools.wraps(keras.Model.train_on_batch)
     def train_on_batch(
         self,
@@ -427,7 +433,7 @@ class FittedModel(compiled_model.CompiledModel):
 
         The terms include the losses that the user's layers add with `add_loss`.
         """
-        _check_targets(y)
+        array_checks.check_targets(y)
         private_api.clear_losses(self)  # earlier calls of single layers may have added losses
         segment = {} if carried is None else {"carried": carried}
         output = self.forward(x, training, **segment)
@@ -474,7 +480,7 @@ class FittedModel(compiled_model.CompiledModel):
         labels only in training.
         """
         y, sample_weight = _single("y", y), _single("sample_weight", sample_weight)
-        _check_targets(y)
+        array_checks.check_targets(y)
         if not self.has_default_loss:
             compiled_model.check_one_hot(self.loss, y, y_pred)
             weights = self._weights_of_losses(y_pred, sample_weight)
@@ -491,7 +497,7 @@ class FittedModel(compiled_model.CompiledModel):
     ) -> dict[str, Any]:
         """Compute the metrics. Keras first calls this method once with symbolic tensors."""
         y, sample_weight = _single("y", y), _single("sample_weight", sample_weight)
-        _check_targets(y)
+        array_checks.check_targets(y)
         y_pred, y, sample_weight = self.match_lengths(y_pred, y, sample_weight)
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
@@ -535,14 +541,6 @@ def _single(name, values):
             f"{type(values).__name__} with {len(found)} elements."
         )
     return found[0]
-
-
-def _check_targets(y):
-    if y is None:
-        raise ValueError(
-            "y must be the targets, as in fit(features, features['targets']); a dataset must yield "
-            "(features, targets). Received: None."
-        )
 
 
 _DATA = ("x", "y", "sample_weight")
