@@ -149,6 +149,8 @@ def test_find_does_not_suggest_to_rename_unshuffled_files(tmp_path):
         tfrecords.find(tmp_path, "name", "train")
     assert "a generation did not finish. Generate the data" in str(error.value)
     assert "rename" not in str(error.value)
+    with pytest.raises(DataError, match="which has none. Generate the data"):
+        tfrecords.find(tmp_path, "new_name", "train")
 
 
 def test_find_names_compressed_files(tmp_path):

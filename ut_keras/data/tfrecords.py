@@ -108,10 +108,12 @@ def _other_data(data_dir, filename, split):
         return f" It has compressed files, such as {packed[0]}. Decompress them first."
     matches = map(_ANY_SHARD.fullmatch, names)
     found = {match[1]: match[2] for match in sorted(filter(None, matches), key=lambda m: m[0])}
-    if not found:
-        return ""
     if f"{filename}-unshuffled" in found.values():
         return " It has unshuffled files of this problem, because a generation did not finish."
+    # Unshuffled files of other problems may be incomplete, so the error does not name them.
+    found = {part: name for part, name in found.items() if not name.endswith("-unshuffled")}
+    if not found:
+        return ""
     shown = ", ".join(list(found)[:_MOST_SHOWN]) + (", …" if len(found) > _MOST_SHOWN else "")
     advice = ""
     if filename not in found.values():
