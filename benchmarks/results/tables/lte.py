@@ -70,11 +70,11 @@ PAPER = {  # char-acc, seq-acc
 UPDATES = {"copy": 1_500, "program": 16_000}
 
 
-def _cell(task, name, updates, every=500, ending="", order=""):
+def _cell(task, name, updates, every=500, ending="", order="", label=""):
     char, _, sequence = ("" if order else PAPER[task].get(name, "")).partition(" ")
     problem = "_".join(filter(None, ("lte", task, order)))
     return Cell(
-        name=f"{problem.removeprefix('lte_')}/{name}{ending}",
+        name=f"{problem.removeprefix('lte_')}/{name}{ending}{label}",
         problem=problem,
         model=MODELS[name][0],
         hparams_set=MODELS[name][1] + ending,
@@ -101,6 +101,10 @@ TABLE = Table(
         *(
             _cell(task, name, 30_000, every=1_000, ending="_small_batch")
             for task in ("addition", "control")
+            for name in ("universal", "transformer")
+        ),
+        *(
+            _cell("control", name, 70_000, every=1_000, ending="_small_batch", label="_70k")
             for name in ("universal", "transformer")
         ),
         _cell("program", "universal", 90_000, every=1_000, ending="_large_batch"),
