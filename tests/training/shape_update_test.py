@@ -66,13 +66,33 @@ def test_update_without_fallback_raises_the_error_of_xla():
         shape_update.ShapeUpdate(make(True))(_batch(3))
 
 
-def test_each_new_shape_shows_a_line(capsys):
-    calls = []
-    update = shape_update.ShapeUpdate(calls.append)
-    for length in (3, 3, 4):
-        assert update.is_compiled_for(_batch(length)) == (len(calls) == 1)
+def _traced_step(traced):
+    """Return a function that sums the targets, and appends the length of each traced batch."""
+
+    @tf.function(jit_compile=True)
+    def step(batch):
+        traced.append(batch[1].shape[1])
+        return tf.reduce_sum(batch[1])
+
+    return step
+
+
+def test_many_shapes_give_no_warning_of_tensorflow(caplog):
+    traced = []
+    update = shape_update.ShapeUpdate(_traced_step(traced))
+    for length in range(1, 11):
         update(_batch(length))
-    assert len(calls) == 3
+    assert traced == list(range(1, 11))
+    assert "retracing" not in caplog.text
+
+
+def test_each_new_shape_shows_a_line(capsys):
+    traced = []
+    update = shape_update.ShapeUpdate(_traced_step(traced))
+    for number, length in enumerate((3, 3, 4)):
+        assert update.is_compiled_for(_batch(length)) == (number == 1)
+        assert int(update(_batch(length))) == 3 * 2 * length
+    assert traced == [3, 4]
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Compiling the update for batches of 2 × 4…"
     assert len(lines) == 2 and lines[1].startswith("Compiled the update for batches of 2 × 4 in ")

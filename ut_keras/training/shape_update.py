@@ -32,38 +32,42 @@ class ShapeUpdate:
         print_line: function that ends the progress line and then prints a line.
     """
 
-    step: Step
+    step: tf.types.experimental.PolymorphicFunction
     fallback: Callable[[], Step] | None = None
     print_line: Callable[[str], Any] = print
 
     def __post_init__(self) -> None:
-        self._shapes: set[Any] = set()
+        # The update for each batch shape. TensorFlow would warn about retracing if `step` itself
+        # were called with many shapes.
+        self._updates: dict[Any, Step] = {}
         self._is_replaced = False  # whether `step` is the fallback
 
     def is_compiled_for(self, batch: Any) -> bool:
         """Return whether a call with this batch needs no compilation."""
-        return self._is_replaced or _shapes(batch) in self._shapes
+        return self._is_replaced or _shapes(batch) in self._updates
 
     def __call__(self, batch: Any) -> StepResult:
-        if self.is_compiled_for(batch):
+        if self._is_replaced:
             return self.step(batch)
         shapes = _shapes(batch)
+        if shapes in self._updates:
+            return self._updates[shapes](batch)
         # For the first shape, the caller prints a line about the compilation.
-        with self._stopwatch(shapes) if self._shapes else contextlib.nullcontext():
-            result = self._compile(batch)
-        self._shapes.add(shapes)
-        return result
+        with self._stopwatch(shapes) if self._updates else contextlib.nullcontext():
+            self._updates[shapes] = self.step.get_concrete_function(batch)
+            return self._first_result(batch, self._updates[shapes])
 
     def _stopwatch(self, shapes):
         largest = max(shapes, key=len)
         what = f"the update for batches of {' × '.join(map(str, largest))}"
         return live_line.Stopwatch(f"Compiling {what}…", f"Compiled {what}")
 
-    def _compile(self, batch):
+    def _first_result(self, batch, update):
+        """Return the result of the first call of an update, which XLA compiles."""
         if self.fallback is None:
-            return self.step(batch)
+            return update(batch)
         try:
-            return self.step(batch)
+            return update(batch)
         except xla_errors.NOT_COMPILED as error:
             self.print_line(
                 "note: --xla_compile=auto: training without XLA, because XLA cannot compile the "
