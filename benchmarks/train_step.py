@@ -104,7 +104,7 @@ def compare_with_before(model, args):
 def serve(args):
     """Serve requests of `compare_with_before` with the ut_keras of one checkout."""
     sys.path.insert(0, os.path.abspath(args.serve))
-    step = UtKerasStep(args.models, args.jit_compile)
+    step = OurStep(args.models, args.jit_compile)
     for line in sys.stdin:
         cpu = time.process_time()
         wall = sum(step.run(int(line)))
@@ -113,7 +113,7 @@ def serve(args):
 
 def compare(model, args):
     """Measure one model of ut_keras and of other libraries in turn, and print a line for each."""
-    matmul, ut_keras_step = make_matmul(), UtKerasStep(model, args.jit_compile)
+    matmul, our_step = make_matmul(), OurStep(model, args.jit_compile)
     others = {}
     if args.with_t2t:
         others["T2T"] = worker(args.with_t2t, "t2t", model)
@@ -124,7 +124,7 @@ def compare(model, args):
     for number in range(args.rounds + 1):
         times = {
             "matmul": time_matmul(matmul, 3),
-            "ut_keras": ut_keras_step.run(args.steps_per_round),
+            "ut_keras": our_step.run(args.steps_per_round),
         }
         for name, other in others.items():
             times[name] = other.request(args.steps_per_round)
@@ -134,12 +134,12 @@ def compare(model, args):
             for side in others:
                 ratios[side].append(sum(times[side]) / sum(times["ut_keras"]))
     matmul_rate = 2 * 2048**3 / statistics.median(seconds.pop("matmul"))
-    work = step_flop(ut_keras_step.encoder_steps, ut_keras_step.decoder_steps)
+    work = step_flop(our_step.encoder_steps, our_step.decoder_steps)
     print(
         f"\n{model}, {SHAPE['dtype']}: {work / 1e9:.1f} GFLOP per step "
-        f"(steps of encoder and decoder: {ut_keras_step.encoder_steps} + "
-        f"{ut_keras_step.decoder_steps}), matmul {matmul_rate / 1e9:.0f} GFLOP/s, "
-        f"first step {ut_keras_step.first_step:.1f} s"
+        f"(steps of encoder and decoder: {our_step.encoder_steps} + "
+        f"{our_step.decoder_steps}), matmul {matmul_rate / 1e9:.0f} GFLOP/s, "
+        f"first step {our_step.first_step:.1f} s"
     )
     for side, values in seconds.items():
         print_line(side, values, work, matmul_rate)
@@ -160,7 +160,7 @@ def print_line(side, seconds, work, matmul_rate):
     )
 
 
-class UtKerasStep:
+class OurStep:
     """The trainer's step on one fixed batch."""
 
     def __init__(self, name, jit_compile):

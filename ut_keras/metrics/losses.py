@@ -25,7 +25,7 @@ from ut_keras.ops import custom_gradient, log_softmax, maximum, private_api
 from ut_keras.ops.loss_term import LossTerm
 
 
-def with_summed_denominators(terms: Mapping[str, list[LossTerm]]) -> dict[str, list[LossTerm]]:
+def of_all_replicas(terms: Mapping[str, list[LossTerm]]) -> dict[str, list[LossTerm]]:
     """Return the terms with denominators that are summed over the replicas.
 
     If a numerator is divided by its summed denominator, the quotient is this replica's share of the

@@ -490,7 +490,7 @@ class FittedModel(compiled_model.CompiledModel):
         term = losses.target_term(y_pred, y, smoothing, self.class_labels, sample_weight)
         terms = self._weighted({"training": [term]}, self.losses)
         # Keras sums the gradients of the replicas, so each replica returns its share of the loss.
-        return losses.total(losses.with_summed_denominators(terms))
+        return losses.total(losses.of_all_replicas(terms))
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None

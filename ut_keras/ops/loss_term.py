@@ -9,7 +9,7 @@ class LossTerm(NamedTuple):
     """A part of the loss: numerator / denominator, or 0 if the denominator is 0.
 
     Layers, models, `fit` and the trainer exchange losses in this form. With several replicas,
-    `metrics.losses.with_summed_denominators` first sums the denominators of all replicas.
+    `metrics.losses.of_all_replicas` first sums the denominators of all replicas.
     """
 
     numerator: tf.Tensor  # float32 scalar

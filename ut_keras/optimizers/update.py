@@ -57,7 +57,7 @@ def update(
         `Update`.
     """
     result, gradients = compute(
-        model, optimizer, forward_and_terms, losses.with_summed_denominators, fills_gradients
+        model, optimizer, forward_and_terms, losses.of_all_replicas, fills_gradients
     )
     apply(model, optimizer, gradients)
     return result
