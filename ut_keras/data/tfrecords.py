@@ -235,12 +235,21 @@ def read(path: str) -> Iterator[dict[str, list[int]]]:
     """Yield the examples of one file as dicts from feature name to a list of ints."""
     import tensorflow as tf
 
-    for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
+    for record in _records(path):
         example = tf.train.Example.FromString(record)
         yield {
             name: list(feature.int64_list.value)
             for name, feature in example.features.feature.items()
         }
+
+
+def _records(path):
+    """Return an iterator over the records of a file, as bytes."""
+    import tensorflow as tf
+
+    from ut_keras.ops import autotuning
+
+    return autotuning.disable(tf.data.TFRecordDataset(path)).as_numpy_iterator()
 
 
 def find_bad(paths: Iterable[str]) -> str | None:
@@ -252,7 +261,7 @@ def find_bad(paths: Iterable[str]) -> str | None:
 
     for path in paths:
         try:
-            for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
+            for record in _records(path):
                 features = tf.train.Example.FromString(record).features.feature.values()
                 if any(feature.WhichOneof("kind") != "int64_list" for feature in features):
                     return path

@@ -40,7 +40,7 @@ from ut_keras.inference import (
     text_model,
     text_rows,
 )
-from ut_keras.ops import compiled
+from ut_keras.ops import autotuning, compiled
 from ut_keras.text import text_encoder_base, text_lines
 from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder
 from ut_keras.visualize import observer, step_lens
@@ -287,7 +287,7 @@ class SavedRun:
             inputs = self._text_model.ids(sources) if self._has_stories else sources.to_tensor()
             return {"inputs": inputs, "targets": targets}, targets
 
-        return found.batch(batch_size).map(batch)
+        return autotuning.disable(found.batch(batch_size).map(batch))
 
     @overload
     def translate(

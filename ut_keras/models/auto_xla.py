@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.ops import devices, xla_errors
+from ut_keras.ops import autotuning, devices, xla_errors
 
 _LOG = logging.getLogger("ut_keras")
 
@@ -129,4 +129,5 @@ class TrainFunctionWithFallback:
 
 def _iterator_of(batch, element_spec):
     """Return an iterator over one batch, of the same type as the iterator that gave the batch."""
-    return iter(tf.data.Dataset.from_generator(lambda: [batch], output_signature=element_spec))
+    dataset = tf.data.Dataset.from_generator(lambda: [batch], output_signature=element_spec)
+    return iter(autotuning.disable(dataset))

@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from ut_keras.data.reading.indexed_batches import WorkerSlices
 from ut_keras.errors import UserError
+from ut_keras.ops import autotuning
 from ut_keras.process import interruption
 from ut_keras.process.interruption import Interrupted
 from ut_keras.training.cluster import Cluster
@@ -155,8 +156,12 @@ def distribute(strategy: tf.distribute.Strategy, dataset: tf.data.Dataset) -> An
     """Split each global batch between the replicas. No file and no batch is skipped.
 
     If there are several workers, each worker reads the complete dataset and keeps its share of the
-    examples.
+    examples. With a single replica, the result is a `tf.data.Dataset`. A distributed dataset would
+    make a second dataset for the device, whose autotuning cannot be turned off.
     """
+    dataset = autotuning.disable(dataset)
+    if strategy.num_replicas_in_sync == 1:
+        return dataset
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return strategy.experimental_distribute_dataset(dataset.with_options(options))

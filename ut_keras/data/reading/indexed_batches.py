@@ -25,6 +25,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras.errors import DataError
+from ut_keras.ops import autotuning
 from ut_keras.ops.weak_call import weak_call
 
 if TYPE_CHECKING:
@@ -138,7 +139,8 @@ class IndexedBatches:
         dataset = numbers.flat_map(
             lambda n: self._slices(n * count, (n + 1) * count, WorkerSlices())
         )
-        return dataset.apply(tf.data.experimental.assert_cardinality(count)).prefetch(2)
+        dataset = dataset.apply(tf.data.experimental.assert_cardinality(count)).prefetch(2)
+        return autotuning.disable(dataset)
 
     def batches_from(
         self, number: int = 0, first: int = 0, part: WorkerSlices | None = None
@@ -153,7 +155,7 @@ class IndexedBatches:
         """
         part = part or WorkerSlices()
         start = number * self.num_batches + min(first, self.num_batches)
-        return self._slices(start, _ENDLESS, part).prefetch(2 * part.replicas)
+        return autotuning.disable(self._slices(start, _ENDLESS, part).prefetch(2 * part.replicas))
 
     @tf.autograph.experimental.do_not_convert
     def _slices(self, start, stop, part):

@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras.data.reading import input_pipeline, readable, record_parser
+from ut_keras.ops import autotuning
 from ut_keras.process.live_line import counted
 from ut_keras.text import text_encoder
 
@@ -114,7 +115,8 @@ def _batches(files, specs, preprocess):
         records = tf.data.TFRecordDataset(file).batch(_BATCH_SIZE)
         return records.map(lambda records: to_features(file, records))
 
-    return tf.data.Dataset.from_tensor_slices(list(files)).flat_map(of_file)
+    dataset = tf.data.Dataset.from_tensor_slices(list(files)).flat_map(of_file)
+    return autotuning.disable(dataset)
 
 
 def _shown(batch, encoders, first, count):

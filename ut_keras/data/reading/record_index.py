@@ -30,6 +30,7 @@ from ut_keras import process
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 from ut_keras.files import file_error, own_files, whole_file
+from ut_keras.ops import autotuning
 from ut_keras.process.live_line import counted
 
 _SCAN_BATCH = 128
@@ -232,7 +233,7 @@ def _scan(files, lengths_of):
 
     dataset = tf.data.Dataset.from_tensor_slices(list(files)).flat_map(records_of)
     dataset = dataset.map(measure, num_parallel_calls=tf.data.AUTOTUNE).prefetch(2)
-    batches = dataset.as_numpy_iterator()
+    batches = autotuning.disable(dataset).as_numpy_iterator()
     measured = list(itertools.islice(batches, 1))
     started = time.monotonic()
     measured += batches
