@@ -239,7 +239,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         )
 
     def cache_widths(self) -> Widths:
-        """Return the widths of the tensors that a cache stores per position. See `cache.start`."""
+        """Return the widths of a position's tensors in a cache. See `cache.start`."""
         return {
             "key": (self.num_heads, self.key_channels // self.num_heads),
             "value": (self.num_heads, self.value_channels // self.num_heads),
@@ -290,7 +290,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         return AttentionOutput(self.output_projection(mixed), weights if return_weights else None)
 
     def _write_and_read_cache(self, query, cache):
-        """Write the keys and values of `query` to the cache, and read all columns of the cache.
+        """Write the keys and values of `query` to the cache, and read all its columns.
 
         Returns:
             (`KeyValue` of all columns, `Positions`). The positions are None in two cases: the call
@@ -306,7 +306,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
 
     @classmethod
     def has_block_form(cls) -> bool:
-        """Return whether `block_attention` computes the same result as `attend` of this class.
+        """Return whether `block_attention` has the same result as `attend` of this class.
 
         The result is False if the class overrides `attend` or a method that `attend` calls.
         """
@@ -329,9 +329,10 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         return self.has_block_form() and not needs_dense_form
 
     def _attend_without_weights(self, q, key_value, attention_mask, training):
-        """Return the output of `attend` [B, H, T, V / H], by blocks if the sequences are long.
+        """Return the output of `attend` [B, H, T, V / H].
 
-        Blocks and the dense form sample different dropout masks from the same distribution.
+        The layer computes blocks if it has a `block_size` or if the sequences are long. Blocks and
+        the dense form sample different dropout masks from the same distribution.
         """
         queries, keys = (
             tf.shape(x)[2] if x.shape[2] is None else x.shape[2] for x in (q, key_value.key)

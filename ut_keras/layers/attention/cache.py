@@ -109,7 +109,7 @@ def start(
 def gather_columns(
     stores: Stores, widths: Widths, size: CacheSize, order: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Return new stores of a layer, with columns copied from its stores in a given order.
+    """Return new stores of a layer, with columns copied in a given order.
 
     Args:
         stores: dict from name to tensor [N · B · G · C, W].

@@ -131,10 +131,11 @@ _MAX_MATMUL_LENGTH = 128
 
 
 def _sum_by_matmul(log_no_match, distances):
-    """Sum over nearer keys by a matrix product. See `GeometricAttention._sum_over_nearer`.
+    """Sum over nearer keys by a matrix product.
 
-    For each query, the entry (k, j) of the matrix is 1 if key k is nearer to the query than key j.
-    A rank of the keys by their distance decides which key is nearer.
+    See `GeometricAttention._sum_over_nearer`. For each query, the entry (k, j) of the matrix is 1
+    if key k is nearer to the query than key j. A rank of the keys by their distance decides which
+    key is nearer.
     """
     rank = 2 * tf.abs(distances) - tf.cast(distances > 0, tf.int32)
     nearer = tf.cast(rank[:, :, tf.newaxis] < rank[:, tf.newaxis], log_no_match.dtype)  # [T, k, j]
@@ -146,10 +147,10 @@ def _sum_by_matmul(log_no_match, distances):
 
 
 def _sum_by_cumsum(log_no_match, distances):
-    """Sum over nearer keys by cumulative sums. See `GeometricAttention._sum_over_nearer`.
+    """Sum over nearer keys by cumulative sums.
 
-    The nearer keys are neighbors in the sequence. Their sum is the difference of two cumulative
-    sums.
+    See `GeometricAttention._sum_over_nearer`. The nearer keys are neighbors in the sequence. Their
+    sum is the difference of two cumulative sums.
     """
     length = tf.shape(log_no_match)[3]
     query, distance = tf.range(length)[:, tf.newaxis], tf.abs(distances)

@@ -192,6 +192,9 @@ def _make(hp, side):
 
 
 def _and_broadcast(a, b):
-    """Return a & b. Broadcast both first, because LiteRT aborts if `&` broadcasts five axes."""
+    """Return a & b for tensors that broadcast.
+
+    The function broadcasts both first, because LiteRT aborts if `&` broadcasts five axes.
+    """
     shape = tf.broadcast_dynamic_shape(tf.shape(a), tf.shape(b))
     return tf.broadcast_to(a, shape) & tf.broadcast_to(b, shape)

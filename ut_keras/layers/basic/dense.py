@@ -118,7 +118,7 @@ class Dense(WithKernels, PositionWise):
 
 
 def _product(x, kernel):
-    """Return the product of `x` [..., C] and a kernel [C, units], as a matrix [rows, units].
+    """Return the product of `x` [..., C] and a kernel [C, units], as [rows, units].
 
     TensorFlow's own gradient reads the reshaped `x`. A loop over recurrence steps would store it
     for each step, in addition to `x`. Under XLA, the gradient reads `x` and reshapes it again.

@@ -9,7 +9,9 @@ from ut_keras.ops import private_api
 
 
 def scan(take_step: Callable[[Any, Any], Any], elements: Any, start: Any) -> Any:
-    """Run `tf.scan`, and support empty sequences, for which `tf.scan` fails in a graph.
+    """Run `tf.scan`, and support empty sequences.
+
+    `tf.scan` itself fails for an empty sequence in a graph.
 
     Args:
         take_step: function (state, elements of one position) -> state.

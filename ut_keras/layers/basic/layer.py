@@ -79,7 +79,7 @@ class PositionWise(Layer):
 
 
 def build_all(layers: Iterable[Any], shape: Any) -> None:
-    """Build layers with an input shape, and skip layers that are None or already built.
+    """Build layers with an input shape, except layers that are None or already built.
 
     A layer may already be built because Keras has loaded it from a file. A user's layer may have no
     `build`. The model, or the first call, then builds the layers inside it.

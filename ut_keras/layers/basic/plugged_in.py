@@ -1,4 +1,4 @@
-"""Checks of the layers that a user plugs into a model: the arguments of `call`, and the weights."""
+"""Checks of a user's layers in a model: the arguments of `call`, and the weights."""
 
 import inspect
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def unbuilt_layers(layers: Iterable[Any]) -> Iterator[keras.layers.Layer]:
-    """Iterate over all layers that are not built yet, including layers inside other layers.
+    """Iterate over all layers that are not built yet, including nested layers.
 
     A layer without its own `build` has no weights except in the layers inside it. It is therefore
     not part of the result.

@@ -244,7 +244,10 @@ class PrePostProcess(Processing, PositionWise):
         return x
 
     def _operation(self, letter, number):
-        """Return the layer of a letter, or None. `number` equal letters precede the letter."""
+        """Return the layer of a letter, or None.
+
+        `number` equal letters precede the letter.
+        """
         if letter == "n":
             name = f"{self.norm_type}_norm" + (f"_{number}" if number else "")  # as in T2T
             return NORMS[self.norm_type](self.epsilon, name=name, dtype=self.dtype_policy)

@@ -475,7 +475,7 @@ class AdaptiveComputationTime(depth.Depth):
 
 
 def _check_halting(halting, backprop_steps, steps_sampling):
-    """Check that `halting` is a halting rule, and that it allows the other two arguments.
+    """Check that `halting` is a halting rule that allows the other two arguments.
 
     Raises:
         ValueError: if one of the two conditions is not met.

@@ -103,7 +103,10 @@ def extend_lazily(
 
 
 def _apply_step_to_columns(act_layer, columns, loop_state, cache, size, context, num_earlier):
-    """Apply one step to columns int32 [A]. The first `num_earlier` of them have halted."""
+    """Apply one step to columns int32 [A].
+
+    The first `num_earlier` of the columns have halted.
+    """
     before, context, caches, last_states = inputs_of_columns(
         act_layer, cache, columns, loop_state.step, size, context
     )
@@ -158,7 +161,10 @@ def inputs_of_columns(
 
 
 def _window_of(cache, columns, size):
-    """Return the `Window` of columns int32 [A]. They attend to their ancestors in the cache."""
+    """Return the `Window` of columns int32 [A].
+
+    The columns attend to their ancestors in the cache.
+    """
     ancestors = None
     if size.beams > 1:
         ancestors = tf.transpose(tf.gather(cache.ancestors, columns), [1, 0, 2])
@@ -181,7 +187,7 @@ def _state_widths(act_layer):
 def state_cache(
     act_layer: Any, cache: LazyDepthCache, window: cache_lib.Window
 ) -> cache_lib.LayerCache:
-    """Return the last states as a `LayerCache`, to read and write the columns of a window."""
+    """Return a `LayerCache` that reads and writes the last states of a window."""
     layout = cache_lib.Layout(_state_widths(act_layer), window)
     return cache_lib.LayerCache(cache.last_states, 0, layout)
 

@@ -23,7 +23,7 @@ from ut_keras.layers.halting.halting import HaltingState
 def forward_running_positions(
     act_layer: Any, state: tf.Tensor, context: act_step.StepContext
 ) -> tuple[HaltingState, tf.Tensor]:
-    """Run the forward pass over complete sequences, and compute only running positions.
+    """Run the forward pass over complete sequences. Compute only running positions.
 
     Args:
         state: float tensor [B, S, D].
@@ -141,12 +141,15 @@ class _SkippingLoop(NamedTuple):
         return (*_select_positions(is_running, index, new), results, stores)
 
     def write_idle(self, state, start_mask, stores):
-        """Write the positions that take no step, because other positions may attend to them."""
+        """Write the positions that take no step.
+
+        Other positions may attend to them.
+        """
         idle = tf.cast(tf.where(~start_mask), tf.int32)
         return self._write_states(0, idle, tf.gather_nd(state, idle)[tf.newaxis], stores)
 
     def _write_states(self, step, index, state, stores):
-        """Write the keys and values of states [1, R, D] for this step and all deeper steps."""
+        """Write the keys and values of states [1, R, D] for this and all deeper steps."""
         caches = self._caches(step, index, stores)
         self.act_layer.block.write_cache(state, caches)
         return tuple(cache.stores for cache in caches)
@@ -206,7 +209,7 @@ def forward_running_examples(
 
 
 def _context_of_all_examples(context, num_examples):
-    """Return the `StepContext` in which every tensor of the examples has the batch size B."""
+    """Return the `StepContext` in which all tensors of examples have batch size B."""
 
     def repeated(x):
         return None if x is None else _repeat_batch(x, num_examples)

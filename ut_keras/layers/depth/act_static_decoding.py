@@ -1,4 +1,4 @@
-"""Adaptive Computation Time with a decoding cache whose shapes are all static, for XLA.
+"""Adaptive Computation Time with a decoding cache of static shapes, for XLA.
 
 `act_decoding` and `act_skipping` compute only the columns that need a step. Their number varies, so
 XLA cannot compile these loops. The functions in this module give the same results:
@@ -39,7 +39,7 @@ def extend(
 
 
 def _extend_constant(act_layer, state, cache, window, context):
-    """Compute new columns if the keys and values of a halted column are the same at all steps."""
+    """Compute new columns if a halted column has equal keys and values at all steps."""
 
     def apply_step(loop_state, stores):
         return _step_of_window(act_layer, loop_state, stores, window, context)
@@ -96,7 +96,10 @@ def _step_of_window(act_layer, loop_state, stores, window, context):
 
 
 def _step_of_earlier(act_layer, start, end, step, cache, window, context):
-    """Apply one step to the earlier columns `start` .. `end` - 1, `CHUNK` columns at a time."""
+    """Apply one step to the earlier columns `start` .. `end` - 1.
+
+    The loop computes `CHUNK` columns at a time.
+    """
 
     def body(start, stores, last_states):
         # The last chunk is filled with copies of the last earlier column.

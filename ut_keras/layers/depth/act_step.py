@@ -147,7 +147,7 @@ def _check_epsilon_was_read(step, rule):
 
 
 def _halt_at_limit(halting, limit):
-    """Halt the positions that have reached the limit, because T2T's rule does not read it."""
+    """Halt the positions that have reached the limit, which T2T's rule does not read."""
     reached = halting.n_updates >= tf.cast(limit, tf.float32)
     probability = tf.where(reached, 1.0, halting.halting_probability)
     return halting._replace(halting_probability=probability)

@@ -127,7 +127,10 @@ class Depth(state_layer.StateLayer):
         )
 
     def _cache_widths(self) -> tuple:
-        """Return the widths of the stores of each layer and of the signals. See `cache.start`."""
+        """Return the widths of the stores of each layer and of the signals.
+
+        See `cache.start`.
+        """
         signal_widths = () if self.timing is None else (self.timing.cache_widths(),)
         return (*self.block.cache_widths(), *signal_widths)
 

@@ -1,4 +1,4 @@
-"""The base class of recurrences with a fixed number of steps, and the basic recurrence."""
+"""The base class of recurrences with a fixed depth, and the basic recurrence."""
 
 import functools
 from collections.abc import Callable
@@ -449,7 +449,9 @@ def _state_after(loop, result, patches=None):
 
 
 def _freeze_finished_examples(is_running, new, old):
-    """Return `new`, with the values of `old` for the examples that have taken all their steps.
+    """Return `new`, with the values of `old` for the examples that have finished.
+
+    An example has finished when it has taken all its steps.
 
     Args:
         is_running: bool [B], True for the examples that take this step.

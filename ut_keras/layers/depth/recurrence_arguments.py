@@ -48,7 +48,7 @@ def _make_timing(hp, side):
 
 
 def _start_arguments(hp, side):
-    """Return the arguments that set the first state, the input and the number of steps."""
+    """Return the arguments for the first state, the input and the number of steps."""
     kwargs: dict[str, Any] = {}
     if hp.recurrence_input_injection != "none":
         # The other recurrences read the input or earlier states in their own way.

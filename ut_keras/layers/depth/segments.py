@@ -1,4 +1,6 @@
-"""Segments of a recurrence: training with a carried state (deep supervision of HRM and TRM).
+"""Segments of a recurrence: training with a carried state.
+
+The authors of HRM and TRM call this deep supervision.
 
 A recurrence with M segments of k steps takes M · k steps at inference. H_t^m is the state after
 step t of segment m:
@@ -50,7 +52,7 @@ from ut_keras.layers.halting import halting
 
 
 class Carried(NamedTuple):
-    """The values that a segment of training carries to the next segment, without gradient.
+    """The values that a segment carries to the next segment, without gradient.
 
     The last three fields are None without adaptive depth.
     """
@@ -85,7 +87,7 @@ def num_steps(inputs: StepInputs, steps: int, num_segments: int) -> int:
 
 
 def carry(state: tf.Tensor) -> Carried:
-    """Return what a recurrence with a fixed number of steps carries: its last state [B, S, D]."""
+    """Return what a recurrence of fixed depth carries: its last state [B, S, D]."""
     return Carried(tf.stop_gradient(state))
 
 

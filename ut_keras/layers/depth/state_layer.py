@@ -1,4 +1,4 @@
-"""The base class of layers that map a state to a state, and the ponder cost as a loss."""
+"""The base class of layers from a state to a state, and the ponder cost as a loss."""
 
 from typing import Any
 
@@ -295,7 +295,7 @@ def ponder_term(
     mask: tf.Tensor | None = None,
     example_weights: tf.Tensor | None = None,
 ) -> LossTerm:
-    """Return `weight` times the mean of a cost, such as the ponder cost, as a loss term.
+    """Return `weight` times the mean of a cost as a loss term.
 
     Args:
         cost: float32 tensor [B, S] or [B], such as steps + remainder.

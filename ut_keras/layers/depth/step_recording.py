@@ -26,7 +26,7 @@ class StatePatch(NamedTuple):
 
 
 class RecordedSteps(NamedTuple):
-    """The states of a recurrence that has taken N steps. Entry 0 is before the first step."""
+    """The states of a recurrence that has taken N steps. Entry 0 is the start."""
 
     states: tf.Tensor  # [N + 1, B, S, D], H_0 .. H_N
     # [N, B, S, D], the outputs that the stack would return if it stopped after 1 .. N steps.
@@ -42,7 +42,10 @@ def start(
     max_steps: int,
     halting: HaltingState | None = None,
 ) -> tuple:
-    """Return a record with the values before the first step, or () if nothing is recorded."""
+    """Return a record with the values before the first step.
+
+    If nothing is recorded, the result is ().
+    """
     if not inputs.record_steps:
         return ()
     values = (state, output, *(halting or ()))

@@ -1,4 +1,4 @@
-"""The number of steps of a forward pass: sampled in training, or computed from the length.
+"""The number of steps of a forward pass: sampled, or computed from the length.
 
     layer = BasicRecurrence(block, timing, 8, steps_sampling=LognormalPoissonSteps(8, mean=4.0))
 
@@ -74,7 +74,7 @@ class UniformSteps(StepSampling):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class LognormalPoissonSteps(StepSampling):
-    """Samples a number of steps n from a log-normal Poisson distribution, once per batch.
+    """Samples a number of steps n per batch from a log-normal Poisson distribution.
 
         tau ~ Normal(log(mean) - sigma² / 2, sigma)
         n   = min(1 + Poisson(exp(tau)), N)
@@ -186,7 +186,7 @@ def from_argument(steps_sampling: Any, num_steps: int) -> StepSampling | None:
 
 
 def is_default_uniform(sampling: StepSampling | None, num_steps: int) -> bool:
-    """Return whether `from_argument("uniform", num_steps)` would return the same as `sampling`."""
+    """Return whether `sampling` equals `from_argument("uniform", num_steps)`."""
     return isinstance(sampling, UniformSteps) and sampling.num_steps == num_steps
 
 

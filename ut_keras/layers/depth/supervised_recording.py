@@ -27,7 +27,7 @@ class SupervisedSteps(NamedTuple):
 
 
 class SupervisedRecord(NamedTuple):
-    """The states after the steps that have a loss, and their weights. Entry 0 is not used."""
+    """The states and weights of the steps that have a loss. Entry 0 is not used."""
 
     states: tf.TensorArray
     weights: tf.TensorArray

@@ -39,7 +39,9 @@ class Memory(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
-    """A layer of self-attention, attention to the encoder (in decoders) and a transition.
+    """A layer of self-attention, attention to the encoder and a transition.
+
+    Only decoders attend to the encoder.
 
         A = LayerNorm(H + MultiHeadSelfAttention(H))
         H' = LayerNorm(A + Transition(A))               (Dehghani et al. 2019, eq. 4 and 5)
@@ -123,7 +125,7 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         return Memory(self.memory_attention.project_key_value(memory), attention_mask)
 
     def cache_widths(self) -> Widths:
-        """Return the widths of the tensors that a cache stores per position. See `cache.start`."""
+        """Return the widths of a position's tensors in a cache. See `cache.start`."""
         return {**self.self_attention.cache_widths(), **self._transition_cache_widths()}
 
     @property
@@ -140,7 +142,7 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         return self.self_attention.cache_order_matters or bool(self._transition_cache_widths())
 
     def write_cache(self, state: tf.Tensor, cache: cache_lib.LayerCache) -> None:
-        """Write the keys and values of halted states to the cache, for this and deeper steps."""
+        """Write the keys and values of halted states for this and deeper steps."""
         x = self.self_attention_block.preprocess(state)
         self.self_attention.write_cache(x, cache, deeper=True)
 

@@ -1,4 +1,4 @@
-"""Truncated backpropagation: the gradient passes through only the last k steps of a recurrence.
+"""Truncated backpropagation: a gradient through only the last k steps.
 
 The gradient treats the loop state before the last k steps as a constant. Earlier steps keep no
 intermediate tensors, so the memory of training depends on k and not on the number of steps. The
@@ -61,7 +61,7 @@ def without_gradient(function: Callable[[], Any]) -> Any:
 
 
 def start_or_constant(is_start: tf.Tensor, start: Any, constant: Any) -> Any:
-    """Return `start`, with its gradient, if `is_start` is True, and otherwise `constant`.
+    """Return `start`, with its gradient, if `is_start`, and otherwise `constant`.
 
     Args:
         is_start: bool scalar, whether the gradient passes through all steps. If `is_start` is True,
@@ -111,7 +111,7 @@ def start_of_last_steps(
 
 
 def _run_all_steps(layer, loop, should_continue, take_step, max_steps, backprop_steps):
-    """Run a loop, and reset the seeds of the layer to their values before the last k steps.
+    """Run a loop, and reset the layer's seeds to their values before the last k steps.
 
     The arguments are those of `start_of_last_steps`.
 
@@ -153,7 +153,7 @@ def _run_all_steps(layer, loop, should_continue, take_step, max_steps, backprop_
 
 
 def _write_tensors(arrays, index, loop, seed_values):
-    """Write the tensors of a loop state and the values of the seeds, one into each TensorArray."""
+    """Write the tensors of a loop state and of the seeds, one into each TensorArray."""
     tensors = [*_leaves(loop), *seed_values]
     return [array.write(index, x) for array, x in zip(arrays, tensors, strict=True)]
 
@@ -170,7 +170,10 @@ def _with_leaves(nest, leaves):
 
 
 def _map_tensors(function, nest):
-    """Apply a function to the tensors of a nest, in order, and leave TensorArrays unchanged."""
+    """Apply a function to the tensors of a nest, in order.
+
+    TensorArrays stay unchanged.
+    """
     return tf.nest.map_structure(
         lambda leaf: leaf if isinstance(leaf, tf.TensorArray) else function(leaf), nest
     )

@@ -80,7 +80,7 @@ class Step(NamedTuple):
 
     @property
     def is_last(self) -> tf.Tensor:
-        """Whether this is the last possible step: bool scalar, or bool that broadcasts to U."""
+        """Whether this is the last possible step: bool that broadcasts to U."""
         limit = self.max_steps if self.limit is None else self.limit
         return self.number == limit - 1
 
@@ -252,7 +252,7 @@ class Rule(renamed.RenamedAttributes, Layer):
         return tf.where(self.expand_to_state(update_weights) > 0, state, output)
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
-        """Return the output after a step: by default the sum of the states weighted by w^n.
+        """Return the output after a step: by default the weighted sum of the states.
 
         Args:
             state: float tensor [B, S, D], the state s^n.
@@ -307,7 +307,7 @@ class LinearRule(Rule, dense.Dense):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class ACTHalting(LinearRule):
-    """The rule of ACT: a position halts when its probabilities sum to more than 1 - epsilon.
+    """The rule of ACT: a position halts when the sum of its p exceeds 1 - epsilon.
 
         p^n = sigmoid(W x^n + b)
         N   = the first n with  p^1 + ... + p^n > 1 - epsilon

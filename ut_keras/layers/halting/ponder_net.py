@@ -1,4 +1,4 @@
-"""PonderNet: the halting step is a latent variable, and the loss is its expected value."""
+"""PonderNet: the loss is an expected value over the latent halting step."""
 
 import keras
 import numpy as np

@@ -14,10 +14,10 @@ from ut_keras.ops.loss_term import LossTerm
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class DiagonalNeuralGPUStack(gated_stack.UnitStack):
-    """Applies the same `DiagonalConvGRU`s once for each real token, and penalizes saturated gates.
+    """Applies the same `DiagonalConvGRU`s once for each real token.
 
-    The auxiliary loss is `2 · mean(saturation)` over steps and examples. As in T2T, the loss
-    includes only the saturation of the last unit of a step.
+    The layer penalizes saturated gates. The auxiliary loss is `2 · mean(saturation)` over steps and
+    examples. As in T2T, the loss includes only the saturation of the last unit of a step.
 
     Args:
         num_layers, hidden_size, kernel_height, kernel_width, mask_padding: as for `UnitStack`. With

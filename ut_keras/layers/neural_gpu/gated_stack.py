@@ -25,7 +25,7 @@ class LoopState(NamedTuple):
 
 
 class UnitStack(dense.WithKernels, state_layer.StateLayer):
-    """Base class of stacks that apply the same gated convolutions once per token of the sequence.
+    """Base class of stacks that apply the same gated convolutions once per token.
 
     A subclass makes a unit in `_make_unit` and implements `forward` with `_run`.
 

@@ -299,7 +299,7 @@ class StepTimingSignal(dense.WithKernels):
 
 
 def _broadcast(signal, state):
-    """Broadcast a signal [C] or [S, C] to [B, S, C], where B and S are the sizes of `state`."""
+    """Broadcast a signal [C] or [S, C] to [B, S, C], with B and S of `state`."""
     shape = tf.shape(state)
     wide = tf.broadcast_to(signal, tf.stack([shape[0], shape[1], signal.shape[-1]]))
     return tf.cast(wide, state.dtype)

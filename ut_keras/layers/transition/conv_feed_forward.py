@@ -67,7 +67,7 @@ class ConvFeedForward(Transition):
         self.contract = self._dense(self.hidden_size, "conv2", self.filter_size)
 
     def cache_widths(self) -> Widths:
-        """Return the widths of the tensors that a cache stores per position. See `cache.start`."""
+        """Return the widths of a position's tensors in a cache. See `cache.start`."""
         return {} if self.kernel_size == 1 else {"conv1": (1, self.hidden_size)}
 
     def _transform(self, x, padding_mask, cache, training):

@@ -165,7 +165,7 @@ class SeparableConvFeedForward(Transition):
         self.contract.build((*x_shape[:-1], self.filter_size))
 
     def cache_widths(self) -> Widths:
-        """Return the widths of the tensors that a cache stores per position. See `cache.start`."""
+        """Return the widths of a position's tensors in a cache. See `cache.start`."""
         return {self.expand.name: (1, self.hidden_size), self.contract.name: (1, self.filter_size)}
 
     def _transform(self, x, padding_mask, cache, training):

@@ -108,7 +108,7 @@ class SigmaMoE(renamed.RenamedAttributes, transition.FeedForward):
         )
 
     def _gated(self, hidden, gates):
-        """Return `hidden` [B, S, F], with the channels of each expert multiplied by its gate.
+        """Return `hidden` [B, S, F], with each expert's channels multiplied by its gate.
 
         `tf.repeat` is not used, because XLA cannot compile its gradient in a loop.
         """

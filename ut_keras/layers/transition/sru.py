@@ -62,7 +62,7 @@ class SRU(dense.WithKernels):
         )
 
     def cache_widths(self) -> Widths:
-        """Return the widths of the tensors that a cache stores per position. See `cache.start`."""
+        """Return the widths of a position's tensors in a cache. See `cache.start`."""
         return {layer.name: (1, layer.units // 3) for layer in self.maps}
 
     def call(
@@ -87,7 +87,10 @@ class SRU(dense.WithKernels):
 
 
 def _gated_sum(values, decays):
-    """Return c_i = decays_i · c_{i-1} + values_i along axis 1, computed in float32: [B, S, D]."""
+    """Return c_i = decays_i · c_{i-1} + values_i along axis 1: [B, S, D].
+
+    The function computes in float32.
+    """
     if private_api.is_compiled_by_xla() and values.shape[1] is not None:
         return _gated_sum_under_xla(values, decays)
 

@@ -1,4 +1,4 @@
-"""The base class of transition functions, and the standard transition of two dense layers."""
+"""The base class of transitions, and the standard transition of two dense layers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -60,7 +60,10 @@ class Transition(dense.WithKernels):
 
 
 def zero_at_padding(x: tf.Tensor, padding_mask: tf.Tensor | None) -> tf.Tensor:
-    """Set x [B, S, D] to 0 where `padding_mask` is False. If the mask is None, return x."""
+    """Set x [B, S, D] to 0 where `padding_mask` is False.
+
+    If the mask is None, return x.
+    """
     if padding_mask is None:
         return x
     return x * tf.cast(padding_mask, x.dtype)[..., tf.newaxis]
