@@ -1,1 +1,4 @@
-"""Computes outputs from the folder of a run, for Python, exports, commands and evaluations."""
+"""Computes outputs from the folder of a run.
+
+Python programs, exports, commands and evaluations use these modules.
+"""

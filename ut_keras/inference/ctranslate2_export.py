@@ -52,7 +52,7 @@ def export_ctranslate2(
     directory: str = "",
     quantize: str = "",
 ) -> None:
-    """Write the folder of a CTranslate2 model, with features.json and the vocabularies.
+    """Write a CTranslate2 model to a folder, with features.json and vocabularies.
 
     If the export fails, no folder is left.
 
@@ -222,7 +222,7 @@ def _embedding_tables(model, side):
 
 
 def _score_difference(translator, model, tolerance):
-    """Return how the log probabilities of random sentences differ, or None if they do not."""
+    """Return how the log probabilities of random sentences differ, or None."""
     random = np.random.RandomState(0)
     rows = {
         name: np.insert(random.randint(2, spec.vocab_size, [4, 9]), 9, EOS, axis=1)

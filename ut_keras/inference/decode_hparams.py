@@ -16,7 +16,10 @@ from ut_keras.hparam_schema.field import BOOLS
 
 
 class Field(NamedTuple):
-    """A supported decode hparam: its default (T2T's, if T2T has the hparam) and its limits."""
+    """A supported decode hparam: its default and its limits.
+
+    If T2T has the hparam, the default is T2T's.
+    """
 
     default: Any
     least: float | None = None
@@ -188,7 +191,7 @@ def search_options(values: Mapping[str, Any], batch: int = 0) -> dict[str, Any]:
 
 
 def only_for_search(values: Mapping[str, Any]) -> list[str]:
-    """Return "name=value" of each option that is set but has an effect only in a search.
+    """Return "name=value" of each option that is set but affects only a search.
 
     beam_size, alpha and extra_length are not included, because T2T also ignores them without a
     search.

@@ -130,7 +130,10 @@ def beams(
 
 
 def _in_batches(setup, rows, sources, lengths, num_beams, function):
-    """Run a function (predictor, index of the batch, indices of sequences) on all batches.
+    """Run a function on all batches.
+
+    The arguments of the function are the predictor, the index of the batch and the indices of the
+    sequences.
 
     Returns:
         list with the results of each sequence, in the order of the sequences.
@@ -169,7 +172,7 @@ def _in_batches(setup, rows, sources, lengths, num_beams, function):
 
 
 def _known_results(lengths, batches, work):
-    """Return {index: lines} for empty sequences and for the finished batches of a journal."""
+    """Return {index: lines} for empty sequences and a journal's finished batches."""
     results: dict[int, list[str]] = {row: [""] for row, length in enumerate(lengths) if not length}
     for number, found in (work.finished if work else {}).items():
         results.update(zip(batches[number], found, strict=True))
@@ -193,7 +196,9 @@ def _enough_memory(batch, lengths, what):
 
 
 def _plan(setup, predictor, lengths, num_beams):
-    """Return batches as lists of indices of sequences; empty sequences are in no batch.
+    """Return batches as lists of indices of sequences.
+
+    Empty sequences are in no batch.
 
     Args:
         num_beams: int. 0 means that targets are scored.
@@ -222,7 +227,7 @@ def _plan(setup, predictor, lengths, num_beams):
 
 
 def _open_journal(setup, checkpoint, batches, rows, sources):
-    """Return the open journal next to the output file, or None if there is no output file."""
+    """Return the open journal next to the output file, or None without such a file."""
     if not setup.target:
         return None
     index = f"{checkpoint}.index"  # the index file contains the checksums of all weights
@@ -260,7 +265,10 @@ def journal_path(target: str) -> str:
 
 
 def best_text(beams: Sequence[str], values: Mapping[str, Any]) -> str:
-    """Return the text of the best beam, given the lines that `decode` returns for a sequence."""
+    """Return the text of the best beam.
+
+    `beams` are the lines that `decode` returns for a sequence.
+    """
     return beams[0].partition("\t")[0] if values["return_beams"] else beams[0]
 
 

@@ -1,4 +1,4 @@
-"""Exports a model as a SavedModel that maps text to text and does not need ut_keras.
+"""Exports a model as a SavedModel from text to text, which runs without ut_keras.
 
     export.export_saved_model(model, encoders, "served/1", beam_size=4)
 
@@ -101,7 +101,7 @@ def _check_compiled(model, search):
 
 
 def _module(texts, search):
-    """Return (`tf.Module` with all tracked objects of the signatures, dict of signatures)."""
+    """Return (`tf.Module` with the objects of the signatures, dict of signatures)."""
     module = tf.Module()
     module.encoders = list(texts.encoder_ops.values())
     module.weights = [variable.value for variable in texts.model.variables]
@@ -196,7 +196,7 @@ def _generate_from_ids(texts, search, inputs, feature, returns_steps):
 
 
 def _story_check(inputs, size):
-    """Return (whether inputs have the size of stories, the expected shape, the received shape).
+    """Return (whether inputs have a story's size, expected shape, received shape).
 
     A loaded SavedModel accepts inputs of another size than the size in its signature.
     """

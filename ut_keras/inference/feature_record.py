@@ -1,4 +1,4 @@
-"""Reads and writes `features.json`: the features of a model and their text encoders.
+"""Reads and writes `features.json`: a model's features and their text encoders.
 
 {
   "target_space_id": 0,
@@ -91,7 +91,7 @@ def store(directory: str, record: FeatureRecord) -> dict[str, Any]:
 
 
 def load(directory: str) -> FeatureRecord | None:
-    """Return the `FeatureRecord` of a folder, or None if the folder has no `features.json`.
+    """Return the `FeatureRecord` of a folder, or None without a `features.json`.
 
     Raises:
         DataError: if the content is invalid, a vocabulary is missing, or a vocabulary does not have
@@ -138,7 +138,7 @@ def missing(values: Mapping[str, Any], directory: str) -> list[str]:
 
 
 def check_same_features(directory: str, record: FeatureRecord) -> None:
-    """Check that a problem has the encoders and the target space with which a run was trained.
+    """Check that a problem has the same encoders and target space as a run.
 
     Args:
         directory: str. If it has no `features.json`, nothing is checked.
@@ -232,7 +232,10 @@ def _parse(content, path):
 
 
 def _store(directory, feature, encoder):
-    """Write an encoder's vocabulary and return its description; None if it cannot be stored."""
+    """Write an encoder's vocabulary and return its description.
+
+    The result is None if the encoder cannot be stored.
+    """
     values = _describe(encoder)
     if values and type(encoder) in _FILE_ENDINGS:
         values["filename"] = f"vocab.{feature}.{_FILE_ENDINGS[type(encoder)]}"
@@ -241,7 +244,10 @@ def _store(directory, feature, encoder):
 
 
 def _describe(encoder):
-    """Return the description of an encoder without its filename, or None if it cannot be stored."""
+    """Return the description of an encoder without its filename.
+
+    The result is None if the encoder cannot be stored.
+    """
     kind = type(encoder)
     if kind not in _CLASSES:
         return None

@@ -1,4 +1,4 @@
-"""A search or a forward pass of fixed shapes, for runtimes such as LiteRT and ONNX.
+"""A search or a forward pass of fixed shapes, for runtimes like LiteRT and ONNX.
 
     shape = fixed_shapes.source_shape(model, 32, "LiteRT")
     name, function = fixed_shapes.whole_search(model, search)
@@ -76,7 +76,7 @@ def source_shape(model: keras.Model, source_length: int | None, runtime: str) ->
 
 
 def whole_search(model: keras.Model, search: Options) -> tuple[str, Callable[..., Any]]:
-    """Return a function that computes the outputs for a source, and the name of the function.
+    """Return the name and the function that computes the outputs for a source.
 
     The name is "generate", or "classify" for a model that predicts classes. The function takes
     `inputs`, a tensor of static shape, and returns a dict. The keys of the dict are "outputs" and
@@ -96,14 +96,14 @@ def whole_search(model: keras.Model, search: Options) -> tuple[str, Callable[...
 
 @contextlib.contextmanager
 def tracing(model: keras.Model) -> Iterator[None]:
-    """Context in which functions of the model are traced with operations for other runtimes."""
+    """Context that traces functions of the model with operations for other runtimes."""
     with traces.fresh(model), custom_gradient.disabled(), litert.tracing():
         yield
 
 
 @contextlib.contextmanager
 def silent_stderr() -> Iterator[None]:
-    """Context that hides the output of a converter on stderr, which is many pages long."""
+    """Context that hides the long output of a converter on stderr."""
     with open(os.devnull, "wb") as nowhere, os.fdopen(os.dup(2), "wb") as stderr:
         os.dup2(nowhere.fileno(), 2)
         try:

@@ -122,7 +122,10 @@ class FreeDecoder:
         return Sample(inputs, target, decoded)
 
     def _results(self, counts, texts):
-        """Return the results by name, from the sum of `_count` and the texts of each example."""
+        """Return the results by name.
+
+        `counts` is the sum of `_count` over the samples, and `texts` are the texts of each example.
+        """
         right, rows, right_ids, ids = counts
         if not ids:  # all targets are empty: use the accuracy per sequence
             right_ids, ids = right, rows

@@ -46,7 +46,9 @@ def check(address: str) -> None:
 
 
 def fetch(address: str) -> str:
-    """Return the folder of a model for `portable.load`; download the model if it is not cached.
+    """Return the folder of a model, for `portable.load`.
+
+    The function downloads the model if it is not cached.
 
     Args:
         address: str, "hf://user/name" or "hf://user/name@revision".

@@ -1,4 +1,6 @@
-"""A file of the finished batches of a long job; an interrupted job resumes from this file.
+"""A file of the finished batches of a long job.
+
+An interrupted job resumes from this file.
 
     {"ut_keras": "journal", "job": "4f1c…"}
     {"batch": 0, "results": [["ein Hund"], ["zwei Hunde"]]}

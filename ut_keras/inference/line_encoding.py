@@ -1,4 +1,4 @@
-"""Encodes the lines of a file as ids, with errors that name the number of the line.
+"""Encodes the lines of a file as ids, with line numbers in its errors.
 
 "Zwei Hunde spielen im Schnee."  ->  [34, 265, 116, 37, 269, 2, 1]      a source, 1 = EOS
 "It was a dark"                  ->  [12, 40, 7, 311]                   a prompt

@@ -1,4 +1,6 @@
-"""Exports a model as a `.tflite` file for LiteRT, which needs neither TensorFlow nor ut_keras.
+"""Exports a model as a `.tflite` file for LiteRT.
+
+LiteRT needs neither TensorFlow nor ut_keras.
 
     export.export_litert(model, "model.tflite", source_length=32, decode_length=8)
 
@@ -125,7 +127,7 @@ def _check_no_search(search):
 
 
 def _functions(model, shape, search):
-    """Yield (name, function with keyword arguments, specs of the arguments) per signature."""
+    """Yield (name, function with keyword arguments, specs of them) per signature."""
     source = None if shape is None else tf.TensorSpec(shape, tf.int32, name="inputs")
     if source is not None:
         name, function = fixed_shapes.whole_search(model, search)

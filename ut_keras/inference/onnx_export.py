@@ -86,7 +86,10 @@ def export_onnx(
 
 
 def _check_no_sru(model):
-    """Raise `ValueError` if a model with a decoder has SRUs. Its ONNX graph could not run."""
+    """Raise `ValueError` if a model with a decoder has SRUs.
+
+    The ONNX graph of such a model cannot run.
+    """
     values = vars(model.hparams)
     for name, value in (("ffn_layer", "sru"), ("add_sru", True)):
         if model.decoder is not None and values.get(name) == value:

@@ -1,4 +1,6 @@
-"""Saves a model as config.json, model.safetensors and vocabularies, which other tools can read.
+"""Saves a model as config.json, model.safetensors and vocabularies.
+
+Other tools can read these files.
 
     ut_keras.load("runs/ende").save("ende")      writes the folder
     ut_keras.load("ende")                        reads the folder
@@ -43,7 +45,10 @@ def save(
     encoders: Any,
     prefixes: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a model to a folder, see `SavedRun.save`. After an error, no folder is left."""
+    """Write a model to a folder. After an error, no folder is left.
+
+    See `SavedRun.save`.
+    """
     from safetensors import numpy as safetensors
 
     directory = os.path.expanduser(file_error.checked_path(directory, "directory"))

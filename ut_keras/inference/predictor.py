@@ -134,7 +134,7 @@ class Predictor:
         return self._in_batches([*lengths], score, scores=True)
 
     def _in_batches(self, lengths, function, scores=False):
-        """Call `function` with the indices of each batch, and return the results in input order."""
+        """Call `function` with the indices of each batch. Return results in input order."""
         same_length = bool(batch_plan.why_equal_lengths(self.model, scores))
         return batch_plan.map_batches(batch_plan.plan(lengths, same_length=same_length), function)
 
@@ -185,7 +185,7 @@ class Predictor:
         return Decoded(best[:, tf.newaxis], tf.reduce_sum(scores, axis=1, keepdims=True))
 
     def log_probs(self, ids: tf.Tensor, **depth: Any) -> tf.Tensor:
-        """Return the log probabilities of the classes, or of the tokens that an encoder predicts.
+        """Return the log probabilities of the classes, or of an encoder's tokens.
 
         Returns:
             float tensor: [B, C] for classes, or [B, S, V] for tokens.

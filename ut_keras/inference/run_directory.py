@@ -1,4 +1,4 @@
-"""Reads the folder of a run: the model, its hparams, its text encoders and its weights.
+"""Reads the folder of a run: model, hparams, text encoders and weights.
 
     run = read("runs/ende")              everything except the weights, without TensorFlow
     model, path = run.load_model()       the model with its weights, and the path of the checkpoint
@@ -102,7 +102,10 @@ def read(
     problem: Any = None,
     data_dir: str | None = None,
 ) -> Run:
-    """Return the `Run` in a folder; the arguments and errors are as for `saved_run.load`."""
+    """Return the `Run` in a folder.
+
+    The arguments and errors are as for `saved_run.load`.
+    """
     run_dir = os.path.expanduser(run_dir)
     checkpoint = None if checkpoint is None else os.path.expanduser(checkpoint)
     check_folder(run_dir, "output_dir")
@@ -278,7 +281,7 @@ def saved_features(folders: Sequence[str]) -> Any:
 
 
 def problem_features(problem: Any, data_dir: str | None, folders: Sequence[str]) -> Any:
-    """Return a problem's `FeatureRecord`, and check it against the records of the folders."""
+    """Return a problem's `FeatureRecord`, and check it against the folders' records."""
     features = feature_record.from_problem(problem, data_dir)
     for folder in folders:
         feature_record.check_same_features(folder, features)

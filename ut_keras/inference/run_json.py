@@ -1,4 +1,4 @@
-"""Reads and writes `run.json`, which describes the run whose files are in the same folder.
+"""Reads and writes `run.json`, which describes the run in its folder.
 
 {"problem": "translate_ende_wmt32k", "model": "transformer", "hparams_set": "transformer_base",
  "hparams": "", "random_seed": 17, "trained_with": {"num_replicas": 1, …}}

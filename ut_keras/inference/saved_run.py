@@ -117,7 +117,7 @@ class SavedRun:
         self._set(model, encoders)
 
     def _set(self, model, encoders):
-        """Set the model and its encoders, and remove what was compiled for the earlier ones."""
+        """Set the model and its encoders, and remove functions compiled for earlier ones."""
         text_model.check_encoders(model, encoders)
         self._model, self._encoders = model, encoders
         self._predictor = predictor.Predictor(model)
@@ -203,7 +203,9 @@ class SavedRun:
         return cls(model, features.encoders, features.prefixes)
 
     def __getattr__(self, name: str) -> Any:
-        """Raise `AttributeError`. For a method of Keras models, the message says what to call.
+        """Raise `AttributeError`.
+
+        For a method of Keras models, the message says what to call.
 
         Python calls `__getattr__` only if the object has no attribute of this name.
         """
@@ -214,7 +216,10 @@ class SavedRun:
         return object.__getattribute__(self, name)  # raises the usual error
 
     def __reduce__(self) -> tuple:
-        """Return the data for pickle: the encoders, and the model with weights but no traces."""
+        """Return the data for pickle: the encoders, and the model without its traces.
+
+        The data contains the weights of the model.
+        """
         return SavedRun, (self.model, self.encoders, self.prefixes)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
@@ -353,7 +358,7 @@ class SavedRun:
     def generate(
         self, texts: Sequence[str], beam_size: int = 1, **options: Any
     ) -> list[tuple[str, float]] | list[list[tuple[str, float]]]:
-        """Return the outputs for sources or, for a language model, the continuations of prompts.
+        """Return outputs for sources or, for a language model, continuations of prompts.
 
         Args:
             texts, options: the same as for `translate`.
@@ -418,7 +423,7 @@ class SavedRun:
     def class_scores(
         self, texts: Sequence[str]
     ) -> list[tuple[str, float]] | list[list[tuple[str, float]]]:
-        """Return one list of (class, log probability) per text, the most likely class first.
+        """Return (class, log probability) pairs per text, the most likely class first.
 
         If `texts` is one str, the result is the list for this text.
         """
@@ -515,7 +520,10 @@ class SavedRun:
                 _LOG.warning(note)
 
     def _sources(self, texts):
-        """Return sources as a `RaggedTensor` of ids [B, (S)]; return stories as strings [B]."""
+        """Return sources as a `RaggedTensor` of ids [B, (S)].
+
+        Stories are strings [B] instead.
+        """
         if self._has_stories:
             self._check_stories(texts)
             return tf.constant(texts, tf.string)

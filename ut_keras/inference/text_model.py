@@ -1,4 +1,4 @@
-"""Maps texts to texts with a model and its text encoders, in TensorFlow operations.
+"""Maps texts to texts in TensorFlow, with a model and its text encoders.
 
     texts ─ encode, EOS, pad ─ ids ─ search ─ ids ─ cut at EOS, decode ─ texts
 
@@ -41,7 +41,7 @@ def check_encoders(model: keras.Model, encoders: Mapping[str, TextEncoder]) -> N
 
 
 class DecodedTexts(NamedTuple):
-    """The output texts of each example, sorted from best to worst: beams or all classes."""
+    """The output texts of each example, from best to worst: beams or all classes."""
 
     texts: tf.Tensor  # string [B, beams]
     scores: tf.Tensor  # float32 [B, beams]
@@ -93,7 +93,7 @@ class TextModel:
     # Functions that take and return texts.
 
     def generate(self, texts: tf.Tensor, options: Options) -> DecodedTexts:
-        """Return the outputs for sources or, for a language model, the continuations of prompts.
+        """Return outputs for sources or, for a language model, continuations of prompts.
 
         Args:
             texts: string [B].
@@ -188,7 +188,10 @@ class TextModel:
         return batch_plan.map_groups(keys, score, (tf.zeros(tf.shape(targets)),))[0]
 
     def ids(self, texts: tf.Tensor) -> tf.Tensor:
-        """Return the ids of sources string [B]: int32 [B, S]; stories: [B, sentences, words]."""
+        """Return the ids of sources string [B]: int32 [B, S].
+
+        The ids of stories are int32 [B, sentences, words].
+        """
         return batch_plan.to_dense(self._sources(texts))
 
     def encode(self, texts: tf.Tensor, **depth: Any) -> EncodedTexts:
@@ -214,7 +217,7 @@ class TextModel:
         return tf.cast(encoded.stack.output, tf.float32)
 
     def _states_by_length(self, sources, states, depth):
-        """Return the output of the encoder, computed for the sources of one length at a time.
+        """Return the encoder's output, computed for the sources of one length at a time.
 
         Args:
             sources: ragged ids, int32 [B, (S)].
@@ -273,10 +276,10 @@ class TextModel:
         return tf.concat([story, question], axis=1)
 
     def _map_groups(self, rows, function, beams):
-        """Call a function (ids [n, S], indices [n]) -> `DecodedTexts` on groups of examples.
+        """Call a function (ids [n, S], indices [n]) -> `DecodedTexts` on groups.
 
-        If `batch_plan` requires equal lengths within a batch, this method calls the function once
-        per length. Otherwise it calls the function once.
+        A group is a part of the examples. If `batch_plan` requires equal lengths within a batch,
+        this method calls the function once per length. Otherwise it calls the function once.
         """
         is_ragged = isinstance(rows, tf.RaggedTensor)
         number = rows.nrows(tf.int32) if is_ragged else tf.shape(rows)[0]

@@ -81,7 +81,7 @@ def _rows(values):
 
 
 def _is_two_columns(values):
-    """Whether a tuple is (all sources, all targets), which is the form of `fit`'s x and y."""
+    """Whether a tuple is (all sources, all targets), as x and y of `fit`."""
     if not isinstance(values, tuple) or len(values) != 2:
         return False
     return all(isinstance(value, list | np.ndarray) for value in values)
@@ -137,7 +137,10 @@ def _is_pair(row):
 
 
 def _has_rows(values, most_axes=1):
-    """Return whether iterating yields rows. A `DataFrame` has two axes and yields names."""
+    """Return whether iterating yields rows.
+
+    A `DataFrame` has two axes, and iterating over it yields names.
+    """
     if isinstance(values, _NO_ROWS) or not isinstance(values, Iterable):
         return False
     axes = getattr(values, "ndim", 1)
@@ -164,7 +167,7 @@ def _check_text(text):
 
 
 def _shown(value):
-    """Return a text that shows a container in an error: its names, or its first characters."""
+    """Return a text for errors that shows a container: its names, or its beginning."""
     if isinstance(value, Mapping):
         names: Iterator[Any] = iter(value)
     elif hasattr(value, "columns") and hasattr(value, "ndim"):
