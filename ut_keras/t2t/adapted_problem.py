@@ -242,7 +242,7 @@ class Adapted(problem.Problem):
 
     @property
     def writes_in_turn(self) -> bool:
-        """Whether samples are written to the files in turn, so that an empty file is an error.
+        """Whether samples go to the files in turn. An empty file is then an error.
 
         A package that overrides `generate_data` may write an empty file on purpose.
         """
@@ -251,7 +251,10 @@ class Adapted(problem.Problem):
     def generate_by_split(
         self, data_dir: str, tmp_dir: str | None, seed: int = problem.DEFAULT_SEED, **how: Any
     ) -> dict[str, int]:
-        """Write the files of T2T's `dataset_splits`, with the arguments of `generate_data`."""
+        """Write the files of T2T's `dataset_splits`.
+
+        The arguments are those of `generate_data`.
+        """
         self._seed, self._tmp_dir, self._encoder = seed, tmp_dir, None
         self.t2t._max_cases = how.get("max_cases")
         try:

@@ -1,4 +1,4 @@
-"""Convert T2T's names for the modalities of a package's features to those of ut_keras.
+"""Convert T2T's names of modalities in packages to those of ut_keras.
 
 by_feature(hparams)                       {"inputs": "symbol", "targets": "multi_label"}
 modality("targets", "multi_label", "mine")    DataError: no model supports it

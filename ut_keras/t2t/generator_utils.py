@@ -1,4 +1,4 @@
-"""Stand-in for data_generators.generator_utils: vocabularies, downloads, example files.
+"""Stand-in for data_generators.generator_utils: vocabularies, downloads, examples.
 
 References: tensor2tensor/data_generators/generator_utils.py.
 """
@@ -172,7 +172,7 @@ def get_or_generate_vocab(
 def generate_lines_for_vocab(
     tmp_dir: str, sources: list[Any], file_byte_budget: float = _VOCAB_BUDGET
 ) -> Iterator[str]:
-    """Yield evenly spaced lines of each file, about `file_byte_budget` characters per file.
+    """Yield evenly spaced lines of each file, about `file_byte_budget` characters.
 
     Args:
         tmp_dir: str. Folder of the raw files.
@@ -210,7 +210,10 @@ def get_or_generate_txt_vocab(
 
 
 def maybe_download(directory: str, filename: str, uri: str) -> str:
-    """Return the path of a file in a folder; download or copy the file if it is missing."""
+    """Return the path of a file in a folder.
+
+    The function downloads or copies the file if it is missing.
+    """
     path = os.path.join(directory, filename)
     if os.path.exists(path):
         return path

@@ -1,4 +1,6 @@
-"""Replacement for T2T's HParams: mutable hparams, which functions of a package change.
+"""Replacement for T2T's HParams: mutable hparams.
+
+The functions of a package change them.
 
     hparams = transformer.transformer_base()      an HParams with the values of the set
     hparams.hidden_size = 128

@@ -1,4 +1,4 @@
-"""Placeholders for names that a user's package imports and that ut_keras does not have."""
+"""Placeholders for names that a user's package imports and ut_keras lacks."""
 
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -10,7 +10,10 @@ packages_loading = 0  # number of packages that are being imported (see `usr_dir
 
 
 class Missing(UserError, ImportError):
-    """A name of T2T or TensorFlow 1 is not supported. The message names an alternative."""
+    """A name of T2T or TensorFlow 1 is not supported.
+
+    The message names an alternative.
+    """
 
 
 class Absent:

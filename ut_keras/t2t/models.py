@@ -1,4 +1,4 @@
-"""Stand-in for T2T's model modules: base classes of models, and functions of hparams sets.
+"""Stand-in for T2T's model modules: base classes, and functions of hparams sets.
 
 A subclass without methods is an alias of a built-in model. A subclass that defines methods is a
 TensorFlow 1 model, which is not supported. The function of a set returns the built-in set of that
@@ -33,7 +33,7 @@ for _name in models.names():
 
 
 def built_in_name(model_class: type) -> str | None:
-    """Return the name of the built-in model for a class, or None if it defines methods."""
+    """Return the name of a class's built-in model, or None if it defines methods."""
     for cls in model_class.__mro__:
         if cls.__module__ == __name__:
             return getattr(cls, "BUILT_IN_NAME", None)

@@ -87,7 +87,7 @@ _NO_OP_FUNCTIONS = ("utils.trainer_lib.set_random_seed", "utils.mlperf_log.trans
 
 
 def _parent_packages(names):
-    """Return the packages that contain the modules, including "" for tensor2tensor itself."""
+    """Return the packages that contain the modules, and "" for tensor2tensor itself."""
     parts = (name.split(".") for name in names)
     return {".".join(some[:number]) for some in parts for number in range(len(some))}
 
@@ -144,7 +144,10 @@ class _Module(types.ModuleType):
         return Absent(full, missing) if target is None else _resolve_import(full, target)
 
     def _imports(self) -> Mapping[str, str]:
-        """Return the imports of T2T's module, or all stand-ins if T2T 1.15 lacks the module."""
+        """Return the imports of T2T's module.
+
+        If T2T 1.15 lacks the module, these are all stand-ins.
+        """
         return imports.BY_MODULE.get(self._name, _DEFAULT_IMPORTS)
 
     def _stand_in(self) -> types.ModuleType:
@@ -172,7 +175,7 @@ _DEFAULT_IMPORTS = {
 
 
 def _resolve_import(full, target):
-    """Return the module or value that T2T's module imports, or `Absent` if unsupported."""
+    """Return what T2T's module imports, or `Absent` if it is not supported."""
     folder, _, name = target.rpartition(".")
     if target.startswith("."):
         target = target.removeprefix(".")

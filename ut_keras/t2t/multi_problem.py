@@ -1,4 +1,4 @@
-"""Stand-in for data_generators.multi_problem, which trains on several text problems at once.
+"""Stand-in for data_generators.multi_problem: several text problems at once.
 
     class Mine(multi_problem.MultiProblem):
         def __init__(self, was_reversed=False, was_copy=False):
@@ -123,10 +123,10 @@ class AdaptedMulti(problem.Problem):
         return {"targets": self._encoders[data_dir]}
 
     def _extended(self, encoder, data_dir):
-        """Return the first problem's vocabulary, extended by entries for tasks and classes.
+        """Return the first problem's vocabulary, extended by tasks and classes.
 
-        No text contains these entries. T2T decodes them to an empty string, while ut_keras decodes
-        a class to its name.
+        Each task and each class has one entry. No text contains these entries. T2T decodes them to
+        an empty string, while ut_keras decodes a class to its name.
         """
         is_changed = text_encoder_base.is_overridden(encoder, "encode", "decode")
         if is_changed or not isinstance(encoder, text_encoder.SubwordTextEncoder):
@@ -303,7 +303,7 @@ def _cut(rows, most):
 
 
 def _metric(function, task_id, logits, targets, features):
-    """Return a metric of the positions after the task id, for the examples of one task."""
+    """Return a metric of one task's examples at the positions after the task id."""
     import tensorflow as tf
 
     is_task = tf.cast(targets == task_id, tf.float32)
@@ -337,7 +337,10 @@ def _check_tasks(t2t):
 
 
 def _mixture(hp, number):
-    """Return the `Mixture` of `number` problems, or raise DataError for invalid hparams."""
+    """Return the `Mixture` of `number` problems.
+
+    If the hparams are invalid, raise DataError.
+    """
     from ut_keras.data.reading import example_order
 
     if hp.multiproblem_per_task_threshold:

@@ -1,4 +1,4 @@
-"""Stand-ins for utils.metrics, layers.modalities and the name functions of misc_utils."""
+"""Stand-ins for utils.metrics, layers.modalities and names in misc_utils."""
 
 import types
 from collections.abc import Callable
@@ -56,7 +56,10 @@ ModalityType = _name_table(
 
 
 class _ModalityClass(str):
-    """A modality class of T2T 1.11 and 1.12. In later versions, it is a name in `ModalityType`."""
+    """A modality class of T2T 1.11 and 1.12.
+
+    In later versions, the class is a name in `ModalityType`.
+    """
 
     __slots__ = ()
 

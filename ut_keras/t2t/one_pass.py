@@ -1,4 +1,4 @@
-"""Store the samples of all splits, for problems with `is_generate_per_split = False`.
+"""Store samples of all splits, for problems with `is_generate_per_split = False`.
 
     sample 0, 1, 2, … -> file 0, 1, …, 8 (train), 9 (dev), 0, 1, …
 

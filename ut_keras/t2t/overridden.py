@@ -163,7 +163,10 @@ def _check_vocabulary(t2t):
 
 
 def is_unchanged(t2t: Any, *names: str) -> bool:
-    """Return whether a class overrides none of these methods and properties of the stand-ins."""
+    """Return whether a class overrides none of these members of the stand-ins.
+
+    A member is a method or a property.
+    """
     for name in names:
         cls = next((cls for cls in type(t2t).__mro__ if name in vars(cls)), None)
         if cls and not cls.__module__.startswith(_STAND_INS):

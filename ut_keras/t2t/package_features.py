@@ -1,4 +1,4 @@
-"""Read the text encoders and the T2T hparams that the problem of a package defines.
+"""Read the text encoders and T2T hparams that a package's problem defines.
 
     encoders, hparams = package_features.read(t2t, "my_problem", run_hparams, data_dir)
 
@@ -64,7 +64,7 @@ def read(
 
 
 def _direct_hparams(t2t, name, model_hparams):
-    """Return the hparams of the package, before `get_hparams` exchanges inputs and targets.
+    """Return the package's hparams before `get_hparams` exchanges inputs and targets.
 
     ut_keras itself exchanges the features of a reversed problem.
     """
@@ -110,7 +110,10 @@ def _note_model_hparams(name, before, after):
 
 
 def _note_unused_hparams(name, hparams):
-    """Print a note for each hparam of the problem that the package sets and ut_keras ignores."""
+    """Print a note for each hparam of the problem that has no effect in ut_keras.
+
+    The function skips the hparams that the package does not set.
+    """
     default = t2t_problem.default_hparams()
     for field, value in hparams.values().items():
         if field not in _USED_HPARAMS and value != default.get(field):

@@ -103,7 +103,7 @@ def preprocess_example_common(example: dict[str, Any], mode: str, hparams: Any) 
 
 
 class RequiredAttribute:
-    """An attribute that a subclass must define. If it does not, reading it raises DataError."""
+    """An attribute that a subclass must define. Otherwise reading it raises DataError."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -197,7 +197,10 @@ class Problem:
         return self._hparams
 
     def _reversed_or_copied(self, values):
-        """Return the hparams of NAME_rev or NAME_copy; for other problems, the same object."""
+        """Return the hparams of NAME_rev or NAME_copy.
+
+        For other problems, the result is the same object.
+        """
         if not (self._was_reversed or self._was_copy):
             return values
         changed = hparam.HParams(**values.values())

@@ -74,7 +74,7 @@ _HOOKS = {
 
 @functools.cache
 def find(class_name: str) -> type | None:
-    """Return the class with the name `class_name`, or None if no text problem has this name."""
+    """Return the class `class_name` of a text problem, or None if there is none."""
     name = naming.camelcase_to_snakecase(class_name)
     if name not in REGISTRY:
         return None
@@ -113,7 +113,7 @@ class _BuiltInProblem:
     _built_in: Any
 
     def check_hooks(self) -> None:
-        """Check that the package overrides only methods and attributes that have an effect.
+        """Check that the package overrides only members that have an effect.
 
         Raises:
             DataError: if the package overrides a method or attribute in `_HOOKS`, and overrides
@@ -186,7 +186,7 @@ class _BuiltInProblem:
 
     @property
     def own_max_length(self) -> int | None:
-        """The maximum length that T2T's class sets itself. None means the length in the hparams."""
+        """The maximum length that T2T's class sets. None means the length in the hparams."""
         t2t: Any = self
         return None if t2t.packed_length else self._built_in.max_length
 

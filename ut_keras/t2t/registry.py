@@ -123,7 +123,7 @@ def problem(problem_name: str, **kwargs: Any) -> Any:
 
 
 def hparams(name: str) -> hparam.HParams:
-    """Return the values of a set as an `HParams`, including fields that a package adds."""
+    """Return a set as an `HParams`, including fields that a package adds."""
     function = SETS.get(name)
     function = getattr(function, "__wrapped__", function)  # the package's own function
     overridden.check_call(function, f"hparams set {name}", (), f"{function.__name__}()")

@@ -1,4 +1,4 @@
-"""Stand-in for data_generators.text_encoder: encoders of ut_keras with T2T's arguments.
+"""Stand-in for data_generators.text_encoder: encoders with T2T's arguments.
 
 `to_built_in` converts such an encoder to a plain encoder of ut_keras, which a run can store.
 
@@ -70,7 +70,7 @@ class _NoSizeError(DataError, NotImplementedError):
 
 
 class TextEncoder(text_encoder.TextEncoder):
-    """Encodes numbers that are separated by spaces. Packages may derive from this class."""
+    """Encodes numbers separated by spaces. Packages may derive from this class."""
 
     def __init__(self, num_reserved_ids: int = NUM_RESERVED_TOKENS) -> None:
         self._num_reserved_ids = num_reserved_ids

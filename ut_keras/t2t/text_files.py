@@ -178,7 +178,10 @@ def encode(
     encoders: dict[str, TextEncoder],
     texts_of: Callable[[dict[str, Any]], list[str]],
 ) -> Iterator[tuple[dict[str, Any], tuple[list[int], ...]]]:
-    """Yield (copy of a sample, ids of its texts with EOS). Many samples are encoded at once."""
+    """Yield (copy of a sample, ids of its texts with EOS).
+
+    The function encodes many samples at once.
+    """
     # A package may yield one dict several times, with new values.
     rest = ((texts_of(sample), dict(sample)) for sample in samples)
     while group := list(itertools.islice(rest, _ENCODING_GROUP_SIZE)):

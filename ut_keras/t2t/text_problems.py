@@ -30,7 +30,10 @@ class VocabType:
 
 
 class Text2TextProblem(problem.Problem):
-    """A text-to-text problem with T2T's methods. A subclass defines `generate_samples`."""
+    """A text-to-text problem with T2T's methods.
+
+    A subclass defines `generate_samples`.
+    """
 
     # Attributes and methods that subclasses define.
 
@@ -123,7 +126,10 @@ class Text2TextProblem(problem.Problem):
         return self.encoded(samples, self.get_or_create_vocab(data_dir, tmp_dir), data_dir)
 
     def encoded(self, samples: Samples, encoder: TextEncoder, data_dir: str) -> Samples:
-        """Yield samples in which texts are lists of ids with EOS. Other values do not change."""
+        """Yield samples in which texts are lists of ids with EOS.
+
+        Other values do not change.
+        """
         del data_dir
         return text_files.text2text_generate_encoded(
             samples,
@@ -281,7 +287,10 @@ class ChoppedTextProblem(Text2SelfProblem):
 
 
 class Text2ClassProblem(Text2TextProblem):
-    """A text classification problem. Samples have "inputs" and the class number "label"."""
+    """A text classification problem.
+
+    Samples have "inputs" and the class number "label".
+    """
 
     num_classes: Any = problem.RequiredAttribute()  # int
 
@@ -389,7 +398,7 @@ class QuestionAndContext2TextProblem(Text2TextProblem):
 
 
 class DistributedText2TextProblem(Text2TextProblem):
-    """A text-to-text problem whose `generate_samples` also gets the raw files of a split."""
+    """A text-to-text problem whose `generate_samples` also gets a split's raw files."""
 
     input_files: Any = problem.RequiredAttribute()  # (dataset_split="train") -> list[str]
     num_output_shards: Any = None  # {split: int} in older versions of T2T

@@ -1,4 +1,4 @@
-"""The module `tf` that T2T packages import: TensorFlow 2 plus names of TensorFlow 1.
+"""The module `tf` for T2T packages: TensorFlow 2 plus names of TensorFlow 1.
 
     tf.gfile.Open(path)           tf.compat.v1.gfile
     tf.estimator.ModeKeys.TRAIN   "train"
@@ -86,7 +86,10 @@ FLAGS = (
 
 
 def fill_flags(values: Mapping[str, Any]) -> None:
-    """Set the flags of absl, which are also `tf.flags`, to the values of the command's flags."""
+    """Set the flags of absl to the values of the command's flags.
+
+    These flags are also `tf.flags`.
+    """
     from absl import flags
 
     class Unchanged(flags.ArgumentParser):

@@ -1,4 +1,4 @@
-"""Stand-in for data_generators.translate: translation problems from files or archives.
+"""Stand-in for data_generators.translate: translation from files or archives.
 
 References: tensor2tensor/data_generators/translate.py.
 """
@@ -91,7 +91,10 @@ def _languages_of_files(t2t):
 
 
 def _language_of_file(name):
-    """Return the last part of a file name that can be a language, "zh" for `dev-ref.zh.sgm`."""
+    """Return the last part of a file name that can be a language.
+
+    For `dev-ref.zh.sgm`, the result is "zh".
+    """
     parts = re.split(r"[._-]", os.path.basename(name).lower())
     return next((part for part in reversed(parts) if _LANGUAGE.fullmatch(part)), "")
 

@@ -200,7 +200,10 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 def _import(package, folder_name, name, globals=None, locals=None, fromlist=(), level=0):
-    """Import a module for a package. Arguments after `folder_name` are as for `__import__`."""
+    """Import a module for a package.
+
+    The arguments after `folder_name` are as for `__import__`.
+    """
     if level:  # a relative import
         return builtins.__import__(name, globals, locals, fromlist, level)
     top, _, rest = name.partition(".")
@@ -218,7 +221,10 @@ def _import(package, folder_name, name, globals=None, locals=None, fromlist=(), 
 
 
 def _has_mixed_names(package, top, names):
-    """Return whether some names are of the package and others of ut_keras' package `top`."""
+    """Return whether some, but not all, names are the package's own.
+
+    The other names are of ut_keras' package `top`.
+    """
     are_own = [_is_own(package, top, "", [name]) for name in names]
     return any(are_own) and not all(are_own)
 
@@ -234,7 +240,7 @@ def _import_one_by_one(package, folder_name, names):
 
 
 def _is_own(package, top, rest, fromlist):
-    """Return whether an import of the name of the package's folder means the package itself.
+    """Return whether an import of the package's folder name means the package itself.
 
     A folder may be called `problems` or `hparams`, as packages of ut_keras. Then the package's own
     modules have precedence. Any other name comes from the package of ut_keras.
