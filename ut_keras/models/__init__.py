@@ -87,12 +87,18 @@ def register_alias(name: str, other: str) -> None:
 
 
 def check_name(name: str) -> None:
-    """Raise `UnknownNameError` if there is no model `name`. This does not import TensorFlow."""
+    """Raise `UnknownNameError` if there is no model `name`.
+
+    This function does not import TensorFlow.
+    """
     _CLASSES.get(name)
 
 
 def registered_class(name: str) -> Any:
-    """Return the class of the model `name`. Raise `UnknownNameError` if there is no such model."""
+    """Return the class of the model `name`.
+
+    If there is no such model, raise `UnknownNameError`.
+    """
     model_class = _CLASSES.get(name)
     if isinstance(model_class, str):
         module_name, class_name = model_class.split(":")

@@ -38,7 +38,7 @@ def first_batch(x: Any, y: Any = None, weights: Any = None) -> tuple[Any, Any, A
 
 
 def _as_array(value):
-    """Return a tensor as an array. Return tensors of a graph, and other values, unchanged."""
+    """Return an eager tensor as an array, and any other value unchanged."""
     is_eager = isinstance(value, tf.Tensor) and not tf.is_symbolic_tensor(value)
     return value.numpy() if is_eager else value
 
@@ -145,9 +145,9 @@ def _have_other_ids(y, targets):
 
 
 def is_padded_on_left(ids: np.ndarray) -> bool:
-    """Return whether some sequences [S] of an array [B, S] begin with 0, and none ends with 0.
+    """Return whether some sequences [S] begin with 0, and none ends with 0.
 
-    Sequences of zeros do not count.
+    The argument is an array [B, S]. Sequences of zeros do not count.
     """
     if ids.ndim != 2:
         return False

@@ -1,4 +1,4 @@
-"""Decides whether `fit` compiles the update with XLA: `compile(jit_compile="auto")`."""
+"""Decides whether XLA compiles the update in `fit`: `compile(jit_compile="auto")`."""
 
 import contextlib
 import logging
@@ -128,6 +128,9 @@ class TrainFunctionWithFallback:
 
 
 def _iterator_of(batch, element_spec):
-    """Return an iterator over one batch, of the same type as the iterator that gave the batch."""
+    """Return an iterator over one batch.
+
+    It has the same type as the iterator that gave the batch.
+    """
     dataset = tf.data.Dataset.from_generator(lambda: [batch], output_signature=element_spec)
     return iter(autotuning.disable(dataset))

@@ -16,7 +16,7 @@ _LOG = logging.getLogger("ut_keras")
 
 
 class CompiledModel(private_api.ReplicaModel):
-    """A `keras.Model` whose optimizer, loss and metrics come from its hparams by default."""
+    """A `keras.Model` that by default takes optimizer, loss and metrics from hparams."""
 
     hparams: Any
     specs: Any

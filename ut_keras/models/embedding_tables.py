@@ -1,4 +1,4 @@
-"""Create the embedding tables of a model, and the table or head that computes its logits.
+"""Create a model's embedding tables, and the table or head of its logits.
 
     ids ─ source_embedding, target_embedding ─ … ─ softmax or class_label_head ─ logits
 
@@ -48,9 +48,9 @@ def make(
 
 
 def _source_embedding(hp, specs, dtype_policy, target_embedding=None):
-    """Return the embedding of the source, which may be `target_embedding`. None without a source.
+    """Return the embedding of the source, or None if there is no source.
 
-    `target_embedding` is None if the targets are classes.
+    The result may be `target_embedding`. `target_embedding` is None if the targets are classes.
     """
     source = specs.get("inputs")
     if source is None:

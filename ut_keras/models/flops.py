@@ -47,7 +47,10 @@ class Flops(NamedTuple):
     per_step: float = 0.0  # the operations of one step, if the model is adaptive; otherwise 0
 
     def total(self, steps: float = 0.0) -> float:
-        """Return the number of operations for a mean number of steps, which may be a fraction."""
+        """Return the number of operations for a mean number of steps.
+
+        The mean may be a fraction.
+        """
         return self.fixed + self.per_step * steps
 
     def __add__(self, other: Any) -> "Flops":

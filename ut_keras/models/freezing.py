@@ -8,7 +8,7 @@ from ut_keras.ops import private_api
 
 
 def frozen(model: keras.Model) -> list[str]:
-    """Return the sorted paths of the layers with `trainable=False`, for the config of a model.
+    """Return the sorted paths of the layers with `trainable=False`, for the config.
 
     Keras stores `trainable` in the config of each layer. The models of ut_keras create their layers
     from the hparams instead. Without this list, all layers of a loaded model would be trainable,
@@ -18,7 +18,7 @@ def frozen(model: keras.Model) -> list[str]:
 
 
 def freeze(model: keras.Model, paths: Collection[str]) -> None:
-    """Set `trainable=False` for the layers that `frozen` listed, and True for all others."""
+    """Set `trainable=False` for the layers that `frozen` listed, and True for others."""
     if paths:
         # Setting `trainable` of a layer also sets it in all sublayers. The loop visits a layer
         # before its sublayers, so the values of the sublayers are correct at the end.
@@ -27,6 +27,9 @@ def freeze(model: keras.Model, paths: Collection[str]) -> None:
 
 
 def _named_layers(model: keras.Model) -> Iterator[keras.layers.Layer]:
-    """Iterate over the built layers. Layers that are not built have no path and no weights."""
+    """Iterate over the built layers.
+
+    Layers that are not built have no path and no weights.
+    """
     layers = private_api.flatten_layers(model)
     return (layer for layer in layers if layer is not model and layer.path)

@@ -1,4 +1,4 @@
-"""A `keras.Model` that Keras can compile, fit, save and export without further settings."""
+"""A `keras.Model` that Keras compiles, fits, saves and exports without settings."""
 
 import functools
 import warnings
@@ -119,7 +119,7 @@ class KerasModel(fitted_model.FittedModel):
 
     @dtype_policy.setter
     def dtype_policy(self, value: Any) -> None:
-        """Raise ValueError for another policy, because Keras would not pass it to the layers."""
+        """Raise ValueError for another policy. Keras would not pass it to the layers."""
         if keras.dtype_policies.get(value) != self.dtype_policy:
             raise ValueError(
                 f"dtype_policy cannot be changed after a model is made. Received: {value!r}. Make "
@@ -140,7 +140,9 @@ class KerasModel(fitted_model.FittedModel):
         )
 
     def __getattr__(self, name: str) -> Any:
-        """Raise `AttributeError`. For a name in `SavedRun`, the message says how to make a run.
+        """Raise `AttributeError`.
+
+        For a name in `SavedRun`, the message says how to make a run.
 
         Python calls this method only if there is no such attribute.
         """
@@ -153,7 +155,7 @@ class KerasModel(fitted_model.FittedModel):
         return self.__getattribute__(name)  # raises the original error
 
     def get_config(self) -> dict[str, Any]:
-        """Return the config. A subclass with further arguments of `__init__` adds them to it."""
+        """Return the config. A subclass adds its further arguments of `__init__`."""
         return {
             "name": self.name,
             "hparams": self.hparams.to_dict(),

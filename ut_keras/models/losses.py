@@ -1,4 +1,7 @@
-"""The training loss of a model: the loss of the targets and auxiliary losses, such as pondering."""
+"""The training loss of a model: the loss of the targets and auxiliary losses.
+
+An example of an auxiliary loss is the ponder cost.
+"""
 
 from typing import Any
 
@@ -72,7 +75,7 @@ def cost_terms(model: Any, output: ModelOutput, example_weights: tf.Tensor | Non
 
 
 def _merge_steps(states):
-    """Reshape [N, B, ...] to [N * B, ...], so that each step becomes an example of its own."""
+    """Reshape [N, B, ...] to [N * B, ...], so that each step becomes an example."""
     return tf.reshape(states, tf.concat([[-1], tf.shape(states)[2:]], axis=0))
 
 

@@ -1,4 +1,6 @@
-"""The LSTM baselines: the decoder starts from the states of an encoder that reads backwards.
+"""The LSTM baselines: an encoder that reads backwards, and a decoder.
+
+The decoder starts from the last states of the encoder.
 
     ids ─ embed ─ reverse ─ LSTMs ──── last states ──┐
     ids ─ embed ─ shift right ─ LSTMs (+ attention) ─ logits
@@ -164,7 +166,7 @@ class LSTMSeq2seqBidirectionalEncoder(LSTMSeq2seq):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class LSTMSeq2seqAttention(LSTMSeq2seq):
-    """T2T's `lstm_seq2seq_attention`, with a decoder that attends to the complete source.
+    """T2T's `lstm_seq2seq_attention`. The decoder attends to the complete source.
 
     As in T2T the decoder also attends to padding, so an output depends slightly on the length of
     the longest source in the batch. The hparam `attention_mask_padding` prevents this.

@@ -1,4 +1,4 @@
-"""Why ut_keras does not have some of T2T's models, and the nearest model that it has."""
+"""Why ut_keras lacks some models of T2T, and the nearest model that it has."""
 
 _NEAREST = "the nearest: transformer"
 _WITH_NEAREST_TRANSFORMER = (

@@ -73,7 +73,10 @@ class NeuralGPU(seq2seq.Seq2Seq):
 
     @property
     def unread_weights(self) -> tuple[Any, ...]:
-        """The embedding of the targets. T2T's checkpoints contain it, but it has no gradient."""
+        """The embedding of the targets, which has no gradient.
+
+        T2T's checkpoints contain this embedding.
+        """
         table = self.target_embedding
         if table is None or table is self.softmax or table is self.source_embedding:
             return ()

@@ -30,7 +30,7 @@ class ModelOutput(NamedTuple):
 
     @property
     def steps(self) -> SupervisedSteps | None:
-        """The `SupervisedSteps` of the last stack, or None if only the last step has a loss."""
+        """The `SupervisedSteps` of the last stack. None: only the last step has a loss."""
         return None if self._last_stack is None else self._last_stack.steps
 
     @property

@@ -29,7 +29,10 @@ MASKED, FULL = "prepend_inputs_masked_attention", "prepend_inputs_full_attention
 
 
 def check(hp: Any, specs: Mapping[str, FeatureSpec], has_decoder: bool) -> None:
-    """Raise `HParamError` if the model does not support `prepend_mode` with its other hparams."""
+    """Raise `HParamError` if the model does not support its `prepend_mode`.
+
+    The function compares the mode with the other hparams and with the features.
+    """
     mode = getattr(hp, "prepend_mode", "none")
     if mode == "none":
         return
@@ -93,7 +96,7 @@ def join(features: Mapping[str, Any], inputs: tf.Tensor, targets: tf.Tensor) -> 
 
 
 def inputs_mask(ids: tf.Tensor) -> tf.Tensor:
-    """Return a mask that is True for the inputs in ids [B, L] and for the 0 after the inputs.
+    """Return a mask that is True for the inputs in ids [B, L] and the 0 after them.
 
     Every position may attend to the keys where the mask is True.
 

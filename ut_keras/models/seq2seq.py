@@ -108,7 +108,7 @@ class Seq2Seq(keras_model.KerasModel):
         self.check_steps(num_steps)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute, and remove the compiled functions if they contain its old value.
+        """Set an attribute, and remove compiled functions that contain its old value.
 
         A user may replace a layer, for example by a layer of another model.
         """
@@ -298,11 +298,16 @@ class Seq2Seq(keras_model.KerasModel):
         )
 
     def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:
-        """Encode the "inputs". This method computes the masks of the encoder's `StepInputs`."""
+        """Encode the "inputs".
+
+        This method computes the masks of the encoder's `StepInputs`.
+        """
         raise NotImplementedError
 
     def project_memory(self, encoded: Encoded, features: Mapping[str, Any]) -> Any:
-        """Return the memory that the decoder attends to, computed once for all steps and tokens.
+        """Return the memory that the decoder attends to.
+
+        The model computes the memory once for all steps and tokens.
 
         Args:
             encoded: `Encoded`.
@@ -343,7 +348,9 @@ class Seq2Seq(keras_model.KerasModel):
         return self.softmax.logits(x, columns)
 
     def _embed_shifted(self, ids):
-        """Return the decoder's input [B, T, D]: targets shifted right by one, zeros at the start.
+        """Return the decoder's input [B, T, D]: targets shifted right by one.
+
+        The first position is zero.
 
         References: T2T `common_layers.shift_right_3d`.
         """
@@ -371,7 +378,10 @@ class Seq2Seq(keras_model.KerasModel):
         training: bool,
         weights: tf.Tensor | None = None,
     ) -> dict[str, list[LossTerm]]:
-        """Return the terms of the loss. See `losses.terms`. Only training smooths the labels."""
+        """Return the terms of the loss. Only training smooths the labels.
+
+        See `losses.terms`.
+        """
         smoothing = self.hparams.label_smoothing if training else 0.0
         return losses.terms(self, output, targets, smoothing, weights)
 
@@ -544,7 +554,7 @@ class Seq2Seq(keras_model.KerasModel):
         return score_lib.score(self, features, num_steps, exit_threshold, jit_compile)
 
     def prompt(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor | None:
-        """Return the tokens that the decoder reads before it generates, int32 [B, P], or None."""
+        """Return the tokens int32 [B, P] that the decoder reads first, or None."""
         return features.get("prompt")
 
     @property

@@ -69,7 +69,7 @@ def check(model: keras.Model, like: keras.Model) -> None:
 
 
 def _replaced_parts(like):
-    """Return the ids of layers and weights that Keras tracks, but `like` no longer uses.
+    """Return the ids of layers and weights that Keras tracks and `like` does not use.
 
     Keras also tracks a layer whose attribute has another value now.
     """

@@ -98,7 +98,7 @@ class Transformer(seq2seq.Seq2Seq):
         return signal
 
     def _build_all(self):
-        """Build every layer, including the layers inside a user's part without a `build` method.
+        """Build every layer, including layers inside a user's part without `build`.
 
         Such a part builds its layers at the first call. If this call happened in the loop of a
         recurrence, the optimizer would not know the new weights. This method therefore calls the
@@ -124,7 +124,10 @@ class Transformer(seq2seq.Seq2Seq):
 
     @property
     def count_flops(self) -> Any:
-        """The function that counts the operations of an update, or None. See `flops.counter`."""
+        """The function that counts the operations of an update, or None.
+
+        See `flops.counter`.
+        """
         return flops.counter(self)
 
     # The forward pass.
@@ -132,7 +135,10 @@ class Transformer(seq2seq.Seq2Seq):
     def _forward(
         self, features: Mapping[str, Any], inputs: StepInputs, patches: Mapping[str, Any]
     ) -> ModelOutput:
-        """Run a forward pass. With `prepend_mode`, `ModelOutput.decoder` includes the inputs."""
+        """Run a forward pass.
+
+        With `prepend_mode`, `ModelOutput.decoder` includes the inputs.
+        """
         features = self._with_position_ids(features) if inputs.training else features
         mode = self.hparams.prepend_mode
         if mode == "none":
@@ -206,7 +212,7 @@ class Transformer(seq2seq.Seq2Seq):
         return self.decoder.project_memory(encoded.stack.output, may_attend)
 
     def _attention_mask(self, queries, keys, query_segments, key_segments, causal=False):
-        """Return a mask for ids [B, T] and [B, S] that hides other segments and later keys."""
+        """Return a mask for ids [B, T] and [B, S]. It hides other segments and later keys."""
         segments = None
         if query_segments is not None:
             query = tf.convert_to_tensor(query_segments)

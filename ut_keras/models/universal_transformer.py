@@ -1,4 +1,4 @@
-"""The Universal Transformer: recurrence in depth, with or without adaptive halting."""
+"""The Universal Transformer: recurrence in depth, with or without halting."""
 
 import logging
 from collections.abc import Mapping

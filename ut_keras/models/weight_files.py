@@ -90,7 +90,10 @@ def _shapes(path):
 
 
 def _hdf5_files(path: str) -> list[Any]:
-    """Return the HDF5 files with the weights: paths, or the content of a file in an archive."""
+    """Return the HDF5 files with the weights.
+
+    Each file is a path, or the content of a file in an archive.
+    """
     if not os.path.isfile(path):
         return []
     if path.endswith("weights.h5"):
