@@ -1,1 +1,1 @@
-"""Generates outputs: search, sampling and scoring for a model, with or without a cache."""
+"""Generates outputs: search, sampling and scoring, with or without a cache."""

@@ -80,7 +80,7 @@ def plan(
 
 
 def map_batches(batches: Iterable[Any], function: Callable[[Any], Iterable[Any]]) -> list[Any]:
-    """Call a function on batches of indices; return the results in the order of the indices."""
+    """Call a function on batches of indices. Return results in the indices' order."""
     results_by_index: dict[int, Any] = {}
     for indices in batches:
         results_by_index.update(zip(indices, function(indices), strict=True))
@@ -88,7 +88,7 @@ def map_batches(batches: Iterable[Any], function: Callable[[Any], Iterable[Any]]
 
 
 def pad(rows: Sequence[Any]) -> np.ndarray:
-    """Return int32 [B, longest] or [B, longest, words], padded with 0 after shorter sequences."""
+    """Return int32 [B, longest] or [B, longest, words], padded with 0 at the end."""
     rows = [np.asarray(row, np.int32) for row in rows]
     batch = np.zeros([len(rows), max(map(len, rows)), *rows[0].shape[1:]], np.int32)
     for line, row in zip(batch, rows, strict=True):
@@ -114,7 +114,7 @@ class Group(NamedTuple):
 
 
 def split(model: DecodedModel, ids: tf.Tensor, per_example_length: bool) -> list[Group]:
-    """Split a padded batch into groups without padding, if padding changes the outputs.
+    """Split a padded batch into groups without padding, if padding affects outputs.
 
     The padding on both sides of prompts is removed. The padding after sources is removed only if it
     changes the outputs and `per_example_length` is True. Otherwise sources remain padded, as in

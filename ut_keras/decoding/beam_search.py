@@ -1,4 +1,4 @@
-"""Greedy search, sampling and beam search over any function that computes next-token logits.
+"""Greedy search, sampling and beam search over a function of next-token logits.
 
 The searches do not depend on a model. They call a function `next_logits(query, cache)`:
 
@@ -63,7 +63,10 @@ def concat(parts: Sequence[Decoded], source_length: int) -> Decoded:
     length = max(part.ids.shape[2] for part in parts)
 
     def join(tensors, width):
-        """Pad the last axis of tensors to a width and concatenate them, unless they are None."""
+        """Pad the last axis of tensors to a width and concatenate them.
+
+        If the tensors are None, return None.
+        """
         if tensors[0] is None:
             return None
         return tf.concat(
@@ -159,7 +162,7 @@ def _trimmed(decoded, length):
 
 
 def _choose_tokens(logits, query, task, choose):
-    """Return the chosen tokens and their log probabilities, both [B], for logits [B, V]."""
+    """Return the chosen tokens [B] and their log probabilities [B] for logits [B, V]."""
     if task.constrain is None and choose is None:
         token = maximum.argmax(logits)
         return token, tf.math.log(tf.gather(tf.nn.softmax(logits), token, batch_dims=1))
@@ -398,10 +401,10 @@ def _best_continuations(logits, query, task, alive_log_probs, count):
 
 
 def _constrained(log_probs, query, task):
-    """Return log probabilities [B, K, V] with -inf for tokens that `task.constrain` forbids.
+    """Return log probabilities [B, K, V] with -inf for forbidden tokens.
 
-    If `task.constrain` forbids all tokens of a beam, only EOS is allowed for this beam. The other
-    beams do not affect this decision.
+    `task.constrain` decides which tokens are forbidden. If `task.constrain` forbids all tokens of a
+    beam, only EOS is allowed for this beam. The other beams do not affect this decision.
     """
     allowed = task.constrain(log_probs, query)
     is_stuck = tf.reduce_max(allowed, axis=2, keepdims=True) == -float("inf")
@@ -419,7 +422,7 @@ _BLOCK = 128
 
 
 def top_k(x: tf.Tensor, k: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the same result as `tf.math.top_k` over the last axis, faster for large axes.
+    """Return the result of `tf.math.top_k` over the last axis, faster for large axes.
 
     The function splits the axis into blocks and computes the maximum of each block. The k largest
     values must be in the k blocks with the largest maxima, so only these blocks are searched. Equal

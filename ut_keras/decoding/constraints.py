@@ -107,7 +107,7 @@ def no_repeated_ngrams(log_probs: tf.Tensor, query: Query, n: int) -> tf.Tensor:
 
 
 def _indices(ids):
-    """Return the indices of the example and of the beam for each token, both int32 [B, K, L]."""
+    """Return each token's example index and beam index, both int32 [B, K, L]."""
     shape = tf.shape(ids)
     examples = tf.range(shape[0])[:, tf.newaxis, tf.newaxis]
     beams = tf.range(shape[1])[:, tf.newaxis]

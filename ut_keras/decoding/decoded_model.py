@@ -121,7 +121,7 @@ class DecodedModel(Protocol):
         """Return the result of a forward pass over given sources and targets."""
 
     def match_lengths(self, logits: Any, targets: Any, *weights: Any) -> tuple:
-        """Return logits, targets and weights, all of one length, for models that require it."""
+        """Return logits, targets and weights of one length, for models that require it."""
 
 
 class CacheOwner(Protocol):

@@ -80,9 +80,10 @@ def generate(
 
 
 def _search_inside_xla(model, source_features, prefix, seed, options):
-    """Return `Decoded` for static shapes, with ids of the maximum length, 0 after the output.
+    """Return `Decoded` for static shapes. The ids have the maximum length.
 
-    XLA has no assertions. So models for which padding matters must get sources of one length.
+    The ids after an output are 0. XLA has no assertions. So models for which padding matters must
+    get sources of one length.
     """
     (source,) = source_features.values()
     if "prompt" in source_features:
@@ -98,7 +99,7 @@ def _search_inside_xla(model, source_features, prefix, seed, options):
 
 
 def _with_steps(model, source_features, decoded, options):
-    """Return `Decoded` with the number of steps of each position, if `return_steps` is set."""
+    """Return `Decoded` with each position's number of steps, if `return_steps` is set."""
     if not options.return_steps:
         return decoded
     source_steps, target_steps = score.steps(model, source_features, decoded.ids, options)
@@ -143,7 +144,7 @@ def _uses_xla(model, source, options):
 
 
 def _search_with_xla(model, source_features, prefix, values, options):
-    """Return `Decoded` of a search that XLA compiles, or None if XLA cannot compile it."""
+    """Return `Decoded` of a search that XLA compiles, or None if XLA cannot."""
     (source,) = source_features.values()
     lengths = (options.per_example_length, options.decode_length)
     max_output_length = _max_output_length(source_features, *lengths)
@@ -370,7 +371,7 @@ def _source_features(model: DecodedModel, features: Mapping[str, Any]) -> dict[s
 
 
 def _forced_prefix(prefix, source, vocab_size):
-    """Return the forced prefix, int32 [B, P], or a single column of zeros if there is none."""
+    """Return the forced prefix, int32 [B, P], or one column of zeros without one."""
     if prefix is None:
         return tf.zeros([tf.shape(source)[0], 1], tf.int32)
     prefix, batch_size = id_checks.as_ids(prefix, "forced_prefix", vocab_size), source.shape[0]

@@ -1,4 +1,4 @@
-"""Creates the next-logits function of a search for a model, with or without a cache."""
+"""Creates a model's next-logits function for a search, with or without a cache."""
 
 import logging
 import weakref
@@ -100,7 +100,10 @@ def _cached(
 def _uncached(
     model: DecodedModel, memory: Any, prompt: tf.Tensor | None, beams: int, inputs: StepInputs
 ) -> Callable[..., Any]:
-    """Return a function without a cache, which reads the complete prefix for every token."""
+    """Return a function without a cache.
+
+    It reads the complete prefix for every token.
+    """
     memory = _map_tensors(lambda part: tf.repeat(part, beams, axis=0), memory)
     if prompt is not None:
         prompt = tf.repeat(prompt, beams, axis=0)

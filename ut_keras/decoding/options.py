@@ -1,4 +1,4 @@
-"""Defines the options of a search in one table. This module does not import TensorFlow.
+"""Defines the options of a search in one table, without importing TensorFlow.
 
 The table defines the arguments of `generate`, the checks of these arguments, the inputs of the
 search graph, and the decode hparams. A public function converts its arguments to `Options` once,
@@ -145,7 +145,7 @@ class Options:
         return limits.unmet_limit(int(value), spec.least, spec.most)
 
     def conflict(self, names: dict[str, str]) -> str | None:
-        """Return an error message if valid options contradict each other, and None otherwise.
+        """Return an error message if valid options contradict each other, or None.
 
         Args:
             names: dict from the name of each option to its name in the message.
@@ -179,7 +179,10 @@ SPECS = {
 
 
 def _names_of_type(kind):
-    """Return the options whose annotation is a type, or contains it, as in `bool | str`."""
+    """Return the options whose annotation contains a type.
+
+    For example, `bool | str` contains `bool`.
+    """
     fields = dataclasses.fields(Options)
     return [field.name for field in fields if kind in (field.type, *get_args(field.type))]
 
@@ -216,7 +219,9 @@ def from_keywords(options: Mapping[str, Any], **defaults: Any) -> Options:
 def current_names(
     options: Mapping[str, Any], are_hparams: bool = False, stacklevel: int = 3
 ) -> dict[str, Any]:
-    """Return options under their new names, with a DeprecationWarning for each old name.
+    """Return options under their new names, with a warning for each old name.
+
+    The warning is a `DeprecationWarning`.
 
     Args:
         options: dict from name to value.

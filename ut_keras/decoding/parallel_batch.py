@@ -35,7 +35,7 @@ def number_of_parts(batch_size: int) -> int:
 
 
 def _from_environment(kind, default):
-    """Return a number of threads from the environment, parsed in the same way as in TensorFlow."""
+    """Return a number of threads from the environment, parsed as in TensorFlow."""
     text = os.environ.get(f"TF_NUM_{kind}_THREADS", "")
     return int(text) if text.isdecimal() and int(text) else default
 

@@ -1,7 +1,7 @@
-"""Computes the outputs of a model that predicts all positions at once, without a search.
+"""Computes the outputs of a model that predicts all positions at once.
 
-Given the source, the tokens at different positions are independent. So the most likely output
-consists of the most likely token at each position, up to the first EOS.
+This needs no search. Given the source, the tokens at different positions are independent. So the
+most likely output consists of the most likely token at each position, up to the first EOS.
 """
 
 from collections.abc import Callable, Mapping
@@ -70,7 +70,7 @@ def _compiled(model: DecodedModel) -> Callable[..., Any]:
 
 
 def _decode(model: DecodedModel, ids: tf.Tensor) -> Decoded:
-    """Return the `Decoded` of sources int32 [B, S]: one output of S positions per source."""
+    """Return the `Decoded` of sources int32 [B, S], with S positions per output."""
     output = model.forward({"inputs": ids}, training=False)
     log_probs = tf.nn.log_softmax(output.logits)
     best = maximum.argmax(log_probs)

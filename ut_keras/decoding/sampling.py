@@ -41,7 +41,7 @@ def _most_likely(logits, top_k, top_p):
 
 
 def _uniform(shape, seed):
-    """Return random numbers in [1e-20, 1), float32, with the same values with and without XLA.
+    """Return random numbers in [1e-20, 1), float32, equal with and without XLA.
 
     The generator is Philox, whose first numbers do not depend on the batch size. TensorFlow selects
     it on CPUs and GPUs. XLA has the same random bits, but makes a float from the upper bits of an

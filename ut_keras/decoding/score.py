@@ -1,4 +1,4 @@
-"""Computes log probabilities of given targets, and the number of steps of each position."""
+"""Computes log probabilities of given targets, and the steps of each position."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -55,7 +55,10 @@ def _checked_features(model: DecodedModel, features: Any) -> dict[str, tf.Tensor
 
 
 def _score_with_xla(model, features, num_steps, exit_threshold, jit_compile):
-    """Return the log probabilities, or None if XLA cannot compute them. See `xla_fallback.call`."""
+    """Return the log probabilities, or None if XLA cannot compute them.
+
+    See `xla_fallback.call`.
+    """
 
     def score_padded():
         padded = xla_score.pad(model, features)

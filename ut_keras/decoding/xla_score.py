@@ -1,4 +1,4 @@
-"""Decides whether XLA compiles the scoring of given targets, and pads the batch to few shapes.
+"""Decides whether XLA compiles the scoring of targets, and pads the batch.
 
 XLA compiles a forward pass once for each shape. So the number of examples and the lengths are
 padded to powers of two, as in `xla_search`. Padding does not change the scores.
@@ -16,7 +16,7 @@ WORK = "the scoring"
 
 
 def is_used(model: DecodedModel, jit_compile: bool | str) -> bool:
-    """Return whether XLA compiles the scoring, if it is called outside a `tf.function`."""
+    """Return whether XLA compiles the scoring, outside of a `tf.function`."""
     if not xla_fallback.is_allowed(model, WORK, jit_compile):
         return False
     if jit_compile == AUTO and (reason := batch_plan.why_equal_lengths(model, scores=True)):

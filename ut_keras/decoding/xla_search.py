@@ -82,7 +82,7 @@ def why_not_compiled(model: DecodedModel) -> str:
 def plan(
     model: DecodedModel, options: Options, lengths: Sequence[int], tokens: int, max_examples: int
 ) -> list[list[int]]:
-    """Group sequences into batches that need little padding if XLA compiles the search.
+    """Group sequences into batches of little padding, if XLA compiles the search.
 
     Without XLA, and where padding matters, the batches are those of `batch_plan.plan`. The batches
     of sampling are the same too, because the samples of an example depend on its batch.
