@@ -129,7 +129,7 @@ def named_checkpoints(names: str, prefix: str) -> list[str]:
 
 
 def last_checkpoints(number: int, prefix: str) -> list[str]:
-    """Return the newest `number` checkpoints of a folder, sorted from oldest to newest.
+    """Return the newest `number` checkpoints of a folder, from oldest to newest.
 
     Raises:
         UsageError: if the folder has fewer than `number` checkpoints.
@@ -189,7 +189,7 @@ def average(paths: Sequence[str]) -> dict[str, Any]:
 
 
 def _check_same_model(paths):
-    """Check that the folders of the checkpoints have the same hparams and vocabularies.
+    """Check that the checkpoints' folders have the same hparams and vocabularies.
 
     Checkpoints of two runs can have the same shapes, although the weights have different meanings.
     Folders without records are not checked.

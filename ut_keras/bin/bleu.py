@@ -59,7 +59,7 @@ def _target_language(args):
 
 
 def tokenizer_note(references: Sequence[str], language: str = "", tokenize: str = "") -> str:
-    """Return a note if the tokenizer does not split references into words, and "" otherwise."""
+    """Return a note if the tokenizer does not split references into words, else ""."""
     note = sacre_bleu.tokenizer_warning(sacre_bleu.metric(tokenize, language), references)
     return note and f"note: {note}"
 

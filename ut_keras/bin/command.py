@@ -170,7 +170,7 @@ def load_tensorflow(what: str = "", args: Args | None = None) -> None:
 
 
 def _set_gpu_memory(fraction):
-    """Let TensorFlow allocate the memory of GPUs as needed, up to a share of each GPU's memory.
+    """Let TensorFlow allocate the memory of GPUs as needed, up to a share of each.
 
     By default, TensorFlow would allocate almost all memory of all GPUs at once.
     """
@@ -350,7 +350,7 @@ class _Output:
         return self._attempt(self._stream.flush)
 
     def drop(self):
-        """Discard output that cannot be written, so that Python does not fail again at exit."""
+        """Discard output that cannot be written. Otherwise Python fails again at exit."""
         try:
             self._stream.flush()
         except OSError:

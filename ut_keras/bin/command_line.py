@@ -176,7 +176,7 @@ _OVERRIDES = ("hparams", "decode_hparams")  # flags whose value sets several fie
 
 
 class _LastOverrides(argparse.Action):
-    """Stores the last value of a flag, and prints a note if it replaces an earlier value.
+    """Stores the last value of a flag, with a note if it replaces an earlier value.
 
     A user may expect that the values of `--hparams=a=1 --hparams=b=2` are joined.
     """
@@ -246,7 +246,10 @@ def raise_unknown(word: str, table: Iterable[Flag]) -> NoReturn:
 
 
 def _field_hint(name, flags):
-    """Return a sentence with the flag that sets the hparam `name`, or "" for other names."""
+    """Return a sentence with the flag that sets the hparam `name`.
+
+    For other names, the result is "".
+    """
     from ut_keras import hparam_schema
     from ut_keras.inference import decode_hparams
 

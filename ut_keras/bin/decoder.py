@@ -80,7 +80,7 @@ _TYPED_HELP = """INTERACTIVE MODE  num_samples={ns}  decode_length={dl}
 
 
 def _decode_typed(setup):
-    """Decode typed lines and execute T2T's interactive commands, until "q" or the end of input."""
+    """Decode typed lines and execute T2T's commands, until "q" or the end of input."""
     command.load_tensorflow(setup.run_dir, setup.args)
     _print_missing_prefix(setup, {_source_name(setup): None})
     _print_line_note(setup)
@@ -105,7 +105,10 @@ def _decode_typed(setup):
 
 
 def _typed_ids(setup, line, number):
-    """Return the ids of a typed line. If the line is invalid, print the reason and return []."""
+    """Return the ids of a typed line.
+
+    If the line is invalid, print the reason and return [].
+    """
     try:
         line.encode("utf-8")  # standard input also accepts bytes that are not UTF-8
         encoded = _encoded(setup, "input", [line], number)
@@ -186,7 +189,7 @@ def _source_name(setup):
 
 
 def _encoded(setup, path, lines, first=1):
-    """Return the ids of lines, which are prompts for a language model and inputs otherwise."""
+    """Return the ids of lines: prompts of a language model, and otherwise inputs."""
     if setup.is_language_model:
         return line_encoding.prompts(path, lines, setup.encoders["targets"], first)
     return line_encoding.sources(path, lines, setup.encoders["inputs"], first)

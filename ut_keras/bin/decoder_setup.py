@@ -61,7 +61,7 @@ class Setup(SelectedRun):
 
 
 def check(args: argparse.Namespace) -> Setup:
-    """Check that the flags are consistent with each other, the run, the registries and the files.
+    """Check that the flags fit each other, the run, the registries and the files.
 
     Raises:
         UsageError, UnknownNameError, HParamError, DataError, OSError: with a one-line message.
@@ -100,7 +100,7 @@ def check(args: argparse.Namespace) -> Setup:
 
 
 def target_language(problem: Any, specs: Mapping[str, Any], task_id: int = -1) -> str:
-    """Return the target language of a problem or of one of its tasks, or "" if it is unknown."""
+    """Return the target language of a problem or of its task, or "" if unknown."""
     if task_id >= 0 and hasattr(problem, "task_of"):
         problem = problem.task_of(task_id, specs["targets"].vocab_size)
     return problem.feature_languages().get("targets", "") if problem else ""
@@ -197,7 +197,7 @@ def _mode(args):
 
 
 def _run(args):
-    """Return the folder of the run and the path of the checkpoint. The path may be None."""
+    """Return the folder of the run, and the path of the checkpoint or None."""
     _check_has_run(args)
     checkpoint: Any = None
     if args.checkpoint_path:
@@ -353,7 +353,10 @@ def _files(args, mode, names, values):
 def decode_filename(
     base: str, model: str, hparams_set: str, problem: str, values: Mapping[str, Any]
 ) -> str:
-    """Return T2T's name of an output file: `BASE.MODEL.HPARAMS.PROBLEM.beamN.alphaX.decodes`."""
+    """Return T2T's name of an output file.
+
+    The name is `BASE.MODEL.HPARAMS.PROBLEM.beamN.alphaX.decodes`.
+    """
     ending = f"beam{values['beam_size']}.alpha{values['alpha']}.decodes"
     if ending in os.path.basename(base):
         return base

@@ -1,7 +1,7 @@
-"""Defines the flags of the commands, with T2T's names and defaults, without TensorFlow.
+"""Defines the flags of the commands, with T2T's names and defaults.
 
-The tables contain every flag of T2T's commands. Each flag is supported or has a reason why only its
-default is accepted.
+This module does not import TensorFlow. The tables contain every flag of T2T's commands. Each flag
+is supported or has a reason why only its default is accepted.
 """
 
 import dataclasses
@@ -356,7 +356,7 @@ _T2T_DEFAULTS = {"autotune_maximize": True}
 
 
 def _for_training_only(flag):
-    """Return a trainer flag for another command, which accepts only T2T's default value."""
+    """Return a trainer flag for a command that accepts only T2T's default value."""
     if flag.name in _T2T_DEFAULTS:
         flag = dataclasses.replace(flag, default=_T2T_DEFAULTS[flag.name], type=None)
     return dataclasses.replace(flag, help="", unsupported="it affects only training")

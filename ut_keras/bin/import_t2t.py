@@ -69,7 +69,10 @@ def main(args: command.Args) -> None:
 
 
 def read_t2t_flags(directory: str) -> dict[str, str]:
-    """Return the flags in T2T's flags.txt and flags_t2t.txt as a dict from name to text."""
+    """Return the flags in flags.txt and flags_t2t.txt as a dict from name to text.
+
+    T2T writes these files.
+    """
     values = {}
     for filename in ("flags.txt", "flags_t2t.txt"):
         path = os.path.join(directory, filename)

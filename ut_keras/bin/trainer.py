@@ -186,7 +186,7 @@ def _check_encoder_lengths(setup):
 
 
 def _check_features(setup):
-    """Compare the features of the data with the features for which the weights were trained."""
+    """Compare the features of the data with the features of the trained weights."""
     args = setup.args
     resumes = checkpoint_files.exists(args.output_dir)
     if not resumes and not (setup.trains and args.warm_start_from):
@@ -335,7 +335,7 @@ def _make_decode_dataset(setup):
 
 
 def _curriculum(hp):
-    """Return the `CurriculumSettings` from hparams, or None if the hparams define none."""
+    """Return the `CurriculumSettings` from hparams, or None if there are none."""
     from ut_keras.training import curriculum
 
     if not hp.curriculum_start_length:

@@ -53,7 +53,7 @@ class Setup:
 
 
 def check(args: argparse.Namespace) -> Setup:
-    """Check that the flags are consistent with each other, the registries and the output folder.
+    """Check that the flags fit each other, the registries and the output folder.
 
     Raises:
         UsageError, UnknownNameError, HParamError: with a one-line message.
@@ -97,7 +97,10 @@ def check(args: argparse.Namespace) -> Setup:
 
 
 def _seed(given, record):
-    """Return the seed of the flag or of the run. A new run without the flag gets a random seed."""
+    """Return the seed of the flag or of the run.
+
+    A new run without the flag gets a random seed.
+    """
     if given is not None:
         return given
     return record.get("random_seed", secrets.randbelow(2**31))
@@ -155,7 +158,10 @@ def _check_training(args, hp, saved):
 
 
 def _check_required(args):
-    """Raise `UsageError` if a flag is missing. With several missing flags, the error names all."""
+    """Raise `UsageError` if a flag is missing.
+
+    If several flags are missing, the error names all of them.
+    """
     names = ("problem", "model", "data_dir", "output_dir")
     if sum(not getattr(args, name) for name in names) > 1:
         command_line.require(args, *names, what="--registry_help lists all problems and models")
@@ -177,7 +183,7 @@ def _schedule(args):
 
 
 def _given_hparams(args):
-    """Return the hparams of --hparams and --global_batch_size, a dict from name to value."""
+    """Return {name: value} of --hparams and --global_batch_size."""
     given = hparam_overrides.parse(args.hparams)
     if args.global_batch_size is not None:
         if "batch_size" in given:
@@ -206,7 +212,7 @@ def _optimizer(hp):
 
 
 def check_names(args: argparse.Namespace) -> None:
-    """Check the given names, so that a misspelt name is reported before a missing flag.
+    """Check the given names. So a misspelt name is reported before a missing flag.
 
     Raises:
         UnknownNameError: if a name is unknown. The message lists the nearest names.
@@ -222,7 +228,7 @@ def check_names(args: argparse.Namespace) -> None:
 
 
 def check_metric_schedule(flag: str, metric: str, schedule: str) -> None:
-    """Raise `UsageError` if a metric requires decoding and the schedule does not decode."""
+    """Raise `UsageError` if a metric requires decoding, but the schedule has none."""
     if metric.startswith("decode/") and not schedule.endswith("_and_decode"):
         raise UsageError(
             f"--{flag}={metric} requires --schedule=train_eval_and_decode. "

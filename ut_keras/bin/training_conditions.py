@@ -64,7 +64,7 @@ def describe(setup: Any, num_replicas: int) -> dict[str, Any]:
 
 
 def _of_evaluations(setup):
-    """Return the conditions that must stay the same to compare the results of two evaluations.
+    """Return the conditions that two comparable evaluations must share.
 
     Early stopping and the folder "best" compare such results.
     """

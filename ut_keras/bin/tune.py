@@ -1,4 +1,6 @@
-"""Runs a hyperparameter search: `ut-trainer --hparams_range=… --autotune_objective=…`.
+"""Runs a hyperparameter search of ut-trainer.
+
+The command is `ut-trainer --hparams_range=… --autotune_objective=…`.
 
     output_dir/trial-N          the run of trial N, with log.txt
     output_dir/search.journal   Optuna's journal of all trials with their hparams and results
@@ -95,9 +97,9 @@ def _identity(args, ranges):
 
 
 def _data(setup):
-    """Return the fingerprints of the data, because results on other data are not comparable.
+    """Return the fingerprints of the data.
 
-    If data are missing, the trials report this error.
+    Results on other data are not comparable. If data are missing, the trials report this error.
     """
     splits = {"the training data": "train", "the evaluation data": setup.eval_split}
     found = {

@@ -1,4 +1,4 @@
-"""Decides whether XLA compiles the update of ut-trainer, according to --xla_compile.
+"""Decides by --xla_compile whether XLA compiles the update of ut-trainer.
 
 The function `choose` imports TensorFlow. The import of this module does not.
 """
