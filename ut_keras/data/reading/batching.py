@@ -1,4 +1,4 @@
-"""T2T's batching scheme: the number of examples in a batch depends on their length.
+"""T2T's batching scheme: the length of examples decides how many form a batch.
 
 Examples are sorted into buckets by length. All examples of a batch come from one bucket, and each
 batch holds about `batch_size` tokens, including padding:
@@ -68,7 +68,7 @@ def bucket_boundaries(first: int, stop: int, step: float) -> list[int]:
 def extended(
     scheme: BatchingScheme, batch_size: int, max_length: int, longest: int
 ) -> BatchingScheme:
-    """Return a scheme with more buckets, for lengths between `max_length` and `longest`.
+    """Return a scheme with more buckets, from `max_length` to `longest`.
 
     Examples longer than `max_length` need these buckets, unless such examples are skipped. T2T puts
     all examples longer than `max_length` into its last bucket. A batch of this bucket can hold many
@@ -148,7 +148,7 @@ def merged(
 
 
 def _num_ids_of_merged(longest, counts):
-    """Return the number of ids, with padding, for each range of buckets that is merged into one.
+    """Return the number of ids, with padding, for each merged range of buckets.
 
     Args:
         longest: int array [buckets, features], the greatest length of each feature in a bucket.

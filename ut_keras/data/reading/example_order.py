@@ -255,7 +255,7 @@ class MixedOrder(ExampleOrder):
         return len(self._shares_over_epoch(number)) == 1
 
     def _counts(self, number):
-        """Return the number of examples in an epoch for each combination of group and bucket."""
+        """Return the number of examples in an epoch, for each group and bucket."""
         shares = self._shares_over_epoch(number).mean(axis=0)
         sizes = np.bincount(self._groups, minlength=len(shares))
         # [groups]: the number of times that an epoch uses each example of a group.

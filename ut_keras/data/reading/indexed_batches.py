@@ -123,7 +123,7 @@ class IndexedBatches:
     # for creating a dataset.
     @tf.autograph.experimental.do_not_convert
     def one_pass(self) -> tf.data.Dataset:
-        """Return a dataset of one epoch. Each iteration over the dataset gives the next epoch.
+        """Return a dataset of one epoch. Each iteration gives the next epoch.
 
         The dataset knows its number of batches, so `fit` knows where an epoch ends.
         """
@@ -184,7 +184,7 @@ class IndexedBatches:
         return epoch.examples(batch).astype(np.int64), np.int64(epoch.buckets[batch])
 
     def _read_rows(self, numbers, bucket, slot, slots):
-        """Return one slice of a batch: the nest that `parse` returns for the slice's records."""
+        """Return one slice of a batch: what `parse` returns for the slice's records."""
         types = [tf.int64, tf.string, tf.int32, tf.int32, tf.int64]
         num_features = self.index.lengths.shape[1]
         shapes = [[None], [None], [None, num_features], [num_features], []]

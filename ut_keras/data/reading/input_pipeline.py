@@ -74,7 +74,10 @@ class InputSettings:
 
     @classmethod
     def from_hparams(cls, hparams: Any) -> Self:
-        """Return settings from hparams. A field that `hparams` lacks has its default value."""
+        """Return settings from hparams.
+
+        A field that `hparams` lacks has its default value.
+        """
         fields = [field.name for field in dataclasses.fields(cls)]
         found = {name: getattr(hparams, name) for name in fields if hasattr(hparams, name)}
         return cls(**found)
@@ -258,7 +261,7 @@ def _example_lengths(index, settings):
 
 
 def _seed_of(seed, training):
-    """Return a function from the number of an epoch to its seed, which is None in evaluation."""
+    """Return a function from an epoch to its seed, which is None in evaluation."""
     if not training:
         return lambda number: None
     if callable(seed):
@@ -268,7 +271,10 @@ def _seed_of(seed, training):
 
 
 def feature_lengths(features: dict[str, Any]) -> tf.Tensor:
-    """Return the lengths [n, features] of n examples. `in_order` defines the feature order."""
+    """Return the lengths [n, features] of n examples.
+
+    `in_order` defines the order of the features.
+    """
     values = [features[name] for name in in_order(features)]
     return tf.stack(
         [
@@ -287,7 +293,7 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 
 def _parser(index, to_examples, padded_lengths, lengths_vary):
-    """Return a function from records to (features, targets) or (features, targets, weights).
+    """Return a function from records to features, targets and optional weights.
 
     Args:
         index: the index of the records.
@@ -318,7 +324,7 @@ def _parser(index, to_examples, padded_lengths, lengths_vary):
 
 
 def _lengths_key(record_specs, settings, options):
-    """Return a string that identifies all settings that affect lengths, except for the files."""
+    """Return a string for all settings that affect lengths, except for the files."""
     preprocess, limits = options.preprocess or options.parse, options.limits
     owner = getattr(preprocess, "__self__", None)
     most: tuple = (settings.max_input_seq_length, settings.max_target_seq_length)
@@ -340,10 +346,10 @@ def _padded(value, length):
 
 
 def _truncate(features, settings, limits=OWN_LIMITS):
-    """Truncate features to their maximum lengths. As in T2T, a truncated feature has no EOS.
+    """Truncate features to their maximum lengths.
 
-    The segmentation and positions of a packed feature are truncated to the same length, and the
-    weights to the length of the targets.
+    As in T2T, a truncated feature has no EOS. The segmentation and positions of a packed feature
+    are truncated to the same length, and the weights to the length of the targets.
     """
     most = {"inputs": settings.max_input_seq_length, "targets": settings.max_target_seq_length}
 

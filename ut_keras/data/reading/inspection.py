@@ -1,4 +1,4 @@
-"""Reports the number of records, their lengths and the used vocabulary for files of a split.
+"""Reports the number of records of a split, their lengths and used vocabulary.
 
 The following lines show a call and its output:
 
@@ -82,7 +82,7 @@ def report(
 
 
 def _length_lines(names, lengths, occurrences):
-    """Return one line for each feature, with its lengths and its share of the vocabulary.
+    """Return one line per feature, with its lengths and its share of the vocabulary.
 
     Args:
         names: list of str, the names of the features.

@@ -1,4 +1,4 @@
-"""An index of TFRecord files: the locations of records and the lengths of features.
+"""An index of TFRecord files: locations of records and lengths of features.
 
     index = record_index.get(files, lengths_of, key)
     index.lengths                 int32 [n, features]
@@ -192,7 +192,10 @@ def get(files: Sequence[str], lengths_of: Callable[..., Any], key: str) -> Recor
 
 
 def _name_from(folder, file):
-    """Return the path of a file relative to a folder, for any spelling of the folder's path."""
+    """Return the path of a file relative to a folder.
+
+    The path of the folder may have any spelling.
+    """
     own_folder, name = os.path.split(file)
     return os.path.relpath(os.path.join(os.path.realpath(own_folder), name), folder)
 
@@ -245,7 +248,10 @@ def _scan(files, lengths_of):
 
 
 def _load(path):
-    """Return (sizes, lengths) of a saved index, or None if the file is missing or damaged."""
+    """Return (sizes, lengths) of a saved index.
+
+    The result is None if the file is missing or damaged.
+    """
     file_error.check_is_file(path)
     try:
         with file_error.named(path), open(path, "rb") as file:

@@ -79,7 +79,9 @@ def at(url: str, sha256: str | None = None, **fields: Any) -> RawFile:
 
 
 def fetch(tmp_dir: str | None, raw_file: RawFile) -> str:
-    """Return the path of a raw file in `tmp_dir`, and download the file if it is missing.
+    """Return the path of a raw file in `tmp_dir`.
+
+    The function downloads the file if it is missing.
 
     Raises:
         MissingFileError: if the file is missing and cannot be downloaded. The message names the
@@ -183,7 +185,10 @@ def _check(path, raw_file):
 
 
 def _check_is_no_page(path, raw_file):
-    """Raise DataError if a server has sent a page, such as a login page, instead of the file."""
+    """Raise DataError if a server has sent a page instead of the file.
+
+    An example is a login page.
+    """
     with file_error.named(path), open(path, "rb") as file:
         start = file.read(_PAGE_START_BYTES)
     if _PAGE.match(start) and not raw_file.may_be_html:

@@ -1,4 +1,4 @@
-"""Shuffle more records than fit into memory by means of smaller buckets, as in T2T.
+"""Shuffle more records than fit into memory, in smaller buckets, as in T2T.
 
     buckets = Buckets(folder, num_buckets=10)
     for record in records:

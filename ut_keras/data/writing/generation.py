@@ -206,7 +206,10 @@ def _write_shards(split, shards, buckets, encode, num_processes):
 
 
 def _write_shard(encode, job):
-    """Write the samples of a bucket to a file, and shuffle the samples if there is a seed."""
+    """Write the samples of a bucket to a file.
+
+    If there is a seed, shuffle the samples.
+    """
     bucket, path, seed = job
     return tfrecords.write(encode(map(pickle.loads, bucket.read(seed))), [path])
 

@@ -286,7 +286,10 @@ def _possible_counts(samples, num_shards):
 
 
 def side_file_digests(data_dir: str, names: Iterable[str]) -> dict[str, str]:
-    """Return {name: digest} for the side files that exist. The kind of line ends has no effect."""
+    """Return {name: digest} for the side files that exist.
+
+    The kind of line ends has no effect.
+    """
     return {name: digests[0] for name, digests in _accepted_digests(data_dir, names).items()}
 
 
@@ -310,7 +313,7 @@ def _accepted_digests(data_dir, names):
 def check_side_files(
     data_dir: str, filename: str, splits: Iterable[str], names: Iterable[str]
 ) -> None:
-    """Check that the side files are the files with which the existing data files were made.
+    """Check that the side files are those with which the data files were made.
 
     With another vocabulary, the ids in the data files stand for other texts. Data files without an
     origin, such as the files that T2T writes, are not checked.
@@ -378,7 +381,7 @@ def found_data_notes(
 
 
 def _changed_user_files(former, present):
-    """Return the names of the user's files that have changed since the data were generated.
+    """Return the names of the user's files that changed after the data generation.
 
     Args:
         former: dict from name to fingerprint, from the origin. It is None in older origins.

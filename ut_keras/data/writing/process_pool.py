@@ -83,7 +83,7 @@ def _collect(results: Iterable[Any], items: Sequence[Any], done: Callable[[Any],
 
 
 def _pickled(function: Callable[[Any], Any]) -> bytes | None:
-    """Return the pickled function, or None if another process could not load the function."""
+    """Return the pickled function, or None if another process could not load it."""
     try:
         pickled = pickle.dumps(function)
     except (pickle.PicklingError, AttributeError, TypeError):
@@ -93,7 +93,7 @@ def _pickled(function: Callable[[Any], Any]) -> bytes | None:
 
 @contextlib.contextmanager
 def _workers(number: int, task: tuple[bytes, bytes]) -> Iterator[Callable[[Any], Any]]:
-    """Start workers, yield a function that gives an item to a free worker, and end the workers."""
+    """Start workers, yield a function that calls a free worker, and end the workers."""
     workers = [_Worker(task) for _ in range(number)]
     free: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
     for worker in workers:
@@ -114,7 +114,7 @@ def _workers(number: int, task: tuple[bytes, bytes]) -> Iterator[Callable[[Any],
 
 
 class _Worker:
-    """A process that receives items on its standard input and sends results through a pipe."""
+    """A process with items on its standard input and results in a pipe."""
 
     def __init__(self, task: tuple[bytes, bytes]) -> None:
         read, write = os.pipe()
