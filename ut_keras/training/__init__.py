@@ -1,1 +1,1 @@
-"""The trainer: the loop over updates, evaluations, checkpoints and several workers."""
+"""The trainer: the loop over updates, evaluation, checkpoints, several workers."""

@@ -66,7 +66,9 @@ class CardRate(NamedTuple):
 
 
 def peak_of(device_name: str, dtype: str, allows_tf32: bool = True) -> float | None:
-    """Return the largest number of operations per second of a GPU, or None if it is unknown.
+    """Return the largest number of operations per second of a GPU, or None.
+
+    The result is None if the number is unknown.
 
     Args:
         device_name: str, the name that the driver reports, such as "NVIDIA H200".
@@ -108,7 +110,9 @@ def find(model: keras.Model, strategy: tf.distribute.Strategy) -> CardRate | Non
 
 
 def _flops_of_batch(strategy, count, batch):
-    """Return the `models.flops.Flops` of the update of a batch, for all GPUs of this process.
+    """Return the `models.flops.Flops` of a batch's update.
+
+    The number is for all GPUs of this process.
 
     Args:
         strategy: the `tf.distribute.Strategy` of the run.

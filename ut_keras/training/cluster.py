@@ -56,7 +56,7 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Cluster | N
 
 
 def _parse(text):
-    """Return the value of TF_CONFIG as (addresses by job, job of this process, its index)."""
+    """Return (addresses by job, job of this process, its index) from TF_CONFIG."""
     try:
         config = json.loads(text)
         jobs = config.get("cluster", {})
@@ -90,7 +90,7 @@ def _check_jobs(jobs, kind, index):
 
 
 def _check_addresses(workers):
-    """Check that all workers have valid addresses, and that no two addresses are equal."""
+    """Check that all workers have valid addresses, which differ from each other."""
     for worker in workers:
         host_and_port(worker)
     if len(set(workers)) < len(workers):

@@ -1,4 +1,6 @@
-"""A curriculum of lengths: training starts with short examples and adds longer ones in steps.
+"""A curriculum of lengths: training starts with short examples.
+
+Training adds longer examples in steps.
 
     curriculum = Curriculum(CurriculumSettings(start_length=5), epoch, strategy)
     curriculum.add(result)     call after each update; returns a message if the length increased

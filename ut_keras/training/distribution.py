@@ -1,4 +1,4 @@
-"""Creates the `tf.distribute` strategy of a run, and exchanges values between workers.
+"""Creates the `tf.distribute` strategy of a run, and exchanges workers' values.
 
 one device       OneDeviceStrategy
 several GPUs     MirroredStrategy                 --worker_gpu=N
@@ -170,7 +170,7 @@ def distribute(strategy: tf.distribute.Strategy, dataset: tf.data.Dataset) -> An
 def distribute_parts(
     strategy: tf.distribute.Strategy, make: Callable[[WorkerSlices | None], Any]
 ) -> Any:
-    """Distribute batches in the same way as `distribute`, but each worker reads only its share.
+    """Distribute batches as `distribute` does, but each worker reads only its share.
 
     Args:
         strategy: the strategy of the run.

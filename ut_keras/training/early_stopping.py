@@ -60,7 +60,7 @@ class EarlyStopping:
                 self._values[record["step"]] = float(record[self.metric])
 
     def add(self, step: int, results: Mapping[str, float]) -> bool:
-        """Add the results of the evaluation at `step`, and return whether they are the best so far.
+        """Add an evaluation's results at `step`. Return whether they are the best so far.
 
         Raises:
             MetricError: if the results do not contain the metric.
@@ -121,7 +121,10 @@ class EarlyStopping:
         return gain < self.delta or gain <= 0
 
     def _goodness(self, step):
-        """Return a tuple that is larger for a better value. NaN is worse than an infinite loss."""
+        """Return a tuple that is larger for a better value.
+
+        NaN is worse than an infinite loss.
+        """
         value = self._sign * self._values[step]
         return (False, 0.0) if math.isnan(value) else (True, value)
 

@@ -57,7 +57,7 @@ class Epochs:
 
     @functools.cached_property
     def _all_batches(self):
-        """The `IndexedBatches` of all epochs, or None if every epoch has a separate dataset."""
+        """The `IndexedBatches` of all epochs, or None if each epoch has its own dataset."""
         first = self._make_epoch(0)
         return first if isinstance(first, IndexedBatches) else None
 

@@ -1,4 +1,6 @@
-"""A moving average of the weights. It often gives better results than the last weights.
+"""A moving average of the weights.
+
+It often gives better results than the last weights.
 
     average = average * d + weight * (1 - d),    d = min(decay, (1 + t) / (10 + t)) at update t
 

@@ -55,7 +55,7 @@ def check(output_dir: str, allowed_record: str = "") -> None:
 
 
 def _existing(path):
-    """Return the absolute path, or its closest parent that exists if the path does not exist."""
+    """Return the absolute path, or its closest parent that exists."""
     path = os.path.abspath(path)
     while not os.path.lexists(path):
         path = os.path.dirname(path)
@@ -131,9 +131,9 @@ def write_records(directory: str, hp: Any, features: Any, **record: Any) -> None
 
 
 def foreign_record(directory: str, allowed_record: str = "") -> str | None:
-    """Return the path of a file with the name of a run's file that no run has written, or None.
+    """Return the path of a foreign file, or None.
 
-    The name is the name of a run's record or of a run's weights.
+    The file has the name of a run's record or of a run's weights, but no run has written it.
     """
     if checkpoint_files.exists(directory):
         return None

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 
 def times_and_masks(output: Any, features: Mapping[str, tf.Tensor], targets: Any) -> dict[str, Any]:
-    """Return the ponder times and the position masks of each stack with adaptive depth.
+    """Return the ponder times and position masks of each stack with adaptive depth.
 
     Args:
         output: `ModelOutput`.
@@ -37,7 +37,7 @@ def times_and_masks(output: Any, features: Mapping[str, tf.Tensor], targets: Any
 
 
 def sum_and_count(pondered: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the total ponder time of all real positions, and the number of these positions."""
+    """Return the total ponder time of all real positions, and their number."""
     if not pondered:
         return tf.constant(0.0), tf.constant(0.0)
     total = tf.add_n([tf.reduce_sum(times * mask) for times, mask in pondered.values()])

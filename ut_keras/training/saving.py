@@ -56,7 +56,7 @@ def check_folder(path: str, status: os.stat_result, step: int) -> None:
 
 
 def _new_path(path, status):
-    """Return the new path of a folder that was renamed within its parent folder, or None."""
+    """Return a folder's new path after it was renamed within its parent, or None."""
     parent = os.path.dirname(os.path.abspath(path))
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:

@@ -87,7 +87,7 @@ def open_study(output_dir: str, identity: Mapping[str, Any], random_seed: int | 
 
 
 def keep_attributes(study: Any, values: Mapping[str, Any], output_dir: str) -> None:
-    """Store values as user attributes of a study, or compare them with the stored values.
+    """Store values as user attributes of a study, or compare them with stored ones.
 
     Args:
         study: `optuna.Study`.
@@ -259,7 +259,10 @@ def completed(study: Any) -> list[Any]:
 
 
 def reason(trial: Any) -> str:
-    """Return the reason why a trial has no result, or its state if no reason is recorded."""
+    """Return the reason why a trial has no result.
+
+    If no reason is recorded, return the state of the trial.
+    """
     return str(trial.user_attrs.get("reason") or trial.state.name.lower())
 
 

@@ -41,7 +41,7 @@ from ut_keras.training.train_step import StepResult
 
 
 class _Report(NamedTuple):
-    """Results that are shown or recorded as soon as a thread has read them from the device."""
+    """Results to show or record as soon as a thread has read them from the device."""
 
     step: int  # the last update whose results are read
     is_shown: bool  # whether the progress line shows them

@@ -1,4 +1,4 @@
-"""The trainer's step: the updates of a batch on every replica, and the sums to report.
+"""The trainer's step: the updates of a batch on all replicas, and sums to report.
 
 step = make_train_step(model, optimizer, strategy, batches.element_spec)
 result = step((features, targets))             # or (features, targets, weights)

@@ -1,4 +1,4 @@
-"""A trial of a search: the trainer in a separate process with a separate output folder.
+"""A trial of a search: the trainer in its own process, with its own output folder.
 
 The process of the trial holds a lock on the folder while it runs. If the search is killed on Linux,
 the system sends SIGTERM to the trial. The trial then saves its state and stops. A search that
