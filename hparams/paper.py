@@ -1,4 +1,4 @@
-"""Hparams sets that T2T does not have: deep starts, and the sets of docs/results.md.
+"""Hparams sets that T2T lacks: deep starts, and the sets of docs/results.md.
 
 A set with a deep start has an initial halting bias of -3, so that positions use nearly all steps at
 first. With T2T's bias of +1, every position halts after about 2 steps before the model has learned
@@ -23,7 +23,7 @@ from ut_keras.hparams.universal_transformer import make_universal
 
 
 def start_deep(hp: UniversalTransformerHParams) -> UniversalTransformerHParams:
-    """Return `hp` with a halting bias for nearly `act_max_steps` steps at the start of training."""
+    """Return `hp` with a halting bias that starts with nearly `act_max_steps` steps."""
     return replace(hp, act_halting_bias_init=-3.0)
 
 

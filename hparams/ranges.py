@@ -1,4 +1,4 @@
-"""Ranges of hparams to search with `--hparams_range`: T2T's ranges and one additional range.
+"""Ranges of hparams for `--hparams_range`: T2T's, and one additional range.
 
 A range is a function that fills a `RangedHParams`; see docs/tuning.md.
 """

@@ -138,7 +138,7 @@ def read_sentences(tmp_dir: str | None) -> Iterator[str]:
 
 
 def read_split(tmp_dir: str | None, split: str) -> Iterator[Example]:
-    """Yield the `Example`s of T2T's "train", "dev" or "test" in the order of the table."""
+    """Yield the `Example`s of T2T's "train", "dev" or "test", in the table's order."""
     path = table_path(tmp_dir)
     splits = _split_of_rows(raw_text.version(path))
     for row, number in zip(_read_table(path), splits, strict=True):
@@ -151,7 +151,7 @@ def read_split(tmp_dir: str | None, split: str) -> Iterator[Example]:
 
 @functools.lru_cache(maxsize=1)
 def _split_of_rows(version):
-    """Return T2T's split of each row of the table as a byte: 0 train, 1 dev, 2 test, 3 none.
+    """Return T2T's split of each row as a byte: 0 train, 1 dev, 2 test, 3 none.
 
     The rows are shuffled with seed 1 and Python 3's generator. The first 9 % are the train split,
     and the next 1 % are the dev split. Another row is in the test split if all nouns between

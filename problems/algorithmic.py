@@ -1,4 +1,4 @@
-"""Generated tasks on strings of symbols: copy, shift, reverse, add, multiply, sort.
+"""Generated tasks on strings of symbols: copy, shift, reverse, sort, arithmetic.
 
 A record of `algorithmic_addition_decimal40`, 59 + 4 = 63, least significant digit first:
 
@@ -93,7 +93,7 @@ def _to_ids(symbols):
 
 
 class HeldOut(AlgorithmicProblem):
-    """A task whose dev split has the train lengths and other strings than the train split.
+    """A task whose dev split has the train lengths, but other strings.
 
     One in 50 of all strings with more than one symbol belongs to the dev split. There are so few
     strings of one symbol that the dev split would contain the same string again and again.
@@ -111,7 +111,7 @@ class HeldOut(AlgorithmicProblem):
 
 
 class ReverseNlplike(AlgorithmicProblem):
-    """A task to reverse strings whose lengths and symbols are distributed like sentences.
+    """A task to reverse strings with the lengths and symbols of sentences.
 
     Lengths are normally distributed with mean 35 and standard deviation 7. Symbols follow Zipf's
     law.
@@ -130,7 +130,10 @@ class ReverseNlplike(AlgorithmicProblem):
 
     @functools.cached_property
     def _cumulated(self):
-        """The cumulative distribution of the symbols, float [num_symbols]. The last value is 1."""
+        """The cumulative distribution of the symbols, float [num_symbols].
+
+        The last value is 1.
+        """
         weights = np.cumsum(np.arange(1, self.num_symbols + 1.0) ** -self.exponent)
         return weights / weights[-1]
 

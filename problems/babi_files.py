@@ -121,7 +121,7 @@ def _parsed(tmp_dir, names, versions):
 
 
 def _parse(name, text):
-    """Return the stories of a file, each a list of (previous sentences, question, answer)."""
+    """Return a file's stories: lists of (previous sentences, question, answer)."""
     stories: list[list[tuple[tuple[str, ...], str, str]]] = []
     sentences: list[str] = []
     # As in T2T, only a line feed ends a line. `splitlines` also splits at eight other characters.

@@ -175,7 +175,7 @@ def _wrong_answers(task, logits, targets, features):
 
 
 class BabiQaConcat(_BabiProblem):
-    """A problem in which question and story are one sequence of words, with T2T's files."""
+    """A problem of question and story as one sequence of words, with T2T's files."""
 
     line_note = f"a line must be QUESTION <EOS> {_SEPARATOR} STORY, with spaces between all tokens"
     line_mark = f" <EOS> {_SEPARATOR} "
@@ -212,11 +212,12 @@ class BabiQaConcat(_BabiProblem):
 
 
 class BabiQaSentence(_BabiProblem):
-    """A problem in which each sentence of the story, and the question, is one position.
+    """A problem in which each sentence of the story is one position.
 
-    The files have the same content as the files of the paper. Unlike in the code of the paper's
-    authors, each problem has its own file names. (In that code, the joint problem, the single
-    problem and T2T's concat problem of a task have the same file names.)
+    The question is also one position. The files have the same content as the files of the paper.
+    Unlike in the code of the paper's authors, each problem has its own file names. (In that code,
+    the joint problem, the single problem and T2T's concat problem of a task have the same file
+    names.)
     """
 
     _trims = False

@@ -1,4 +1,4 @@
-"""CNN / Daily Mail: 312,000 news articles and their highlights. The problem's name is T2T's.
+"""CNN / Daily Mail: 312,000 news articles and highlights, under T2T's name.
 
     cnn/stories/SHA-1 OF ITS ADDRESS.story
         (CNN) -- …          the article
@@ -86,7 +86,7 @@ class SummarizeCnnDailymail32k(text_problems.Text2TextProblem):
 
 
 def _read_story(path):
-    """Return (paragraphs of the article, highlights), each with a full stop at the end."""
+    """Return (paragraphs of the article, highlights), each with an end mark."""
     article: list[str] = []
     highlights: list[str] = []
     reads_highlights = False

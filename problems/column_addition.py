@@ -1,4 +1,6 @@
-"""Generated sums, written by column. Their depth is the number of columns that a carry crosses.
+"""Generated sums, written by column.
+
+The depth of a sum is the number of columns that a carry crosses.
 
     inputs    "0+0 2+6 4+5 7+8"   two numbers of three digits, 247 and 658, written below each other
     targets   "0 9 0 5"           the digits of their sum

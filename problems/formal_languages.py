@@ -67,7 +67,7 @@ class Dyck40(generated_classes.GeneratedClasses):
 
 
 def is_balanced(brackets: Iterable[str]) -> bool:
-    """Return whether every bracket is closed, and no bracket is closed before it is opened."""
+    """Return whether every bracket is closed, and none before it is opened."""
     depths = list(itertools.accumulate(1 if b == _OPENS else -1 for b in brackets))
     return min(depths) >= 0 and depths[-1] == 0
 

@@ -1,4 +1,4 @@
-"""LAMBADA: predict the last word of a passage from its context (Paperno et al. 2016).
+"""LAMBADA: predict the last word of a passage (Paperno et al. 2016).
 
     in my palm is a clear stone , and inside it is a small ivory statuette . a guardian angel .
     `` figured if you 're going to be out at night getting hit by cars , you might as well have some
@@ -180,7 +180,7 @@ class _Lambada(text_problems.WordsProblem):
 
 @problem.register("lambada_lm")
 class LambadaLm(_Lambada):
-    """A language model problem, which is trained on sentences and evaluated on passages."""
+    """A language model problem: training on sentences, evaluation on passages."""
 
     other_results = ("last_word_accuracy", "last_word_perplexity")
     examples_of_novel = staticmethod(iter)

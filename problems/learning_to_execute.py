@@ -1,4 +1,4 @@
-r"""Learning to Execute: predict the output of a short program character by character.
+r"""Learning to Execute: predict a short program's output character by character.
 
 A record of `lte_program`, whose literals have five digits:
 
@@ -96,7 +96,7 @@ def _literal(rng, length):
 
 
 def _operate(rng, op, text, value, length):
-    """Return (text, value) of an operation with `text` and `value` as its first operand."""
+    """Return (text, value) of an operation. Its first operand is `text`, `value`."""
     second, second_value = _literal(rng, length)
     if op == "for":
         times = rng.randrange(1, 10)
@@ -172,7 +172,7 @@ class PythonProgram:
     # Methods that sample parts of operations.
 
     def _operands(self, count):
-        """Return `count` pairs (text, value) in random order, including the previous result."""
+        """Return `count` pairs (text, value) in random order, with the previous result."""
         operands = [] if self._previous is None else [self._previous]
         while len(operands) < count:
             value = self._rng.randint(1, 10 ** self._length())
@@ -244,7 +244,7 @@ def _reverse_numbers(text):
 
 
 class Memory(LearningToExecute):
-    """A memory task. The method `answer` converts the digits of the inputs to the targets."""
+    """A memory task. `answer` converts the digits of the inputs to the targets."""
 
     paper = "Dehghani et al. 2019, table 5"
     max_digits = 55

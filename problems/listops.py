@@ -56,7 +56,7 @@ def _fewest_words(depth):
 
 
 def _list(rng, depth, spare):
-    """Sample (words, value) of a list with at most `spare` words more than `_fewest_words`."""
+    """Sample (words, value) of a list of at most `_fewest_words` + `spare` words."""
     operation = list(_OPERATIONS)[rng.integers(len(_OPERATIONS))]
     more = min(int(rng.integers(_MOST_VALUES - 1)), spare)
     spare -= more

@@ -137,7 +137,7 @@ class OwnText(text_problems.Text2TextProblem):
             )
 
     def _csv_hint(self, tmp_dir):
-        """Return a sentence about the conversion if the folder has a CSV file, otherwise ""."""
+        """Return a sentence about the conversion if the folder has a CSV file, or ""."""
         folder = tmp_dir or ""
         has_csv = folder.endswith(".csv") or os.path.isfile(os.path.join(folder, "train.csv"))
         return f" {_CONVERT}" if has_csv and self.extension == "tsv" else ""

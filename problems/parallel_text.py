@@ -81,7 +81,7 @@ class Sides(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """A corpus in two columns of tables in an archive, with the same methods as `Sides`."""
+    """A corpus in two columns of tables in an archive, with the methods of `Sides`."""
 
     archive: download.RawFile
     pattern: str  # pattern of the paths of the tables in the archive
@@ -111,7 +111,7 @@ class Tables(NamedTuple):
                 yield from self._columns(line)
 
     def _columns(self, line):
-        """Return the two sides of a line. A side is "" if the line does not have its column."""
+        """Return the two sides of a line. A side is "" if its column is missing."""
         columns = line.split("\t")
         sides = (self.source, self.target)
         return tuple(columns[i].strip() if i < len(columns) else "" for i in sides)
@@ -138,7 +138,7 @@ def read_pairs(paths: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def lines_for_vocab(path: str, budget: float = 1e6) -> Iterator[str]:
-    """Yield evenly spaced lines with about `budget` characters in total for a vocabulary.
+    """Yield evenly spaced lines for a vocabulary, about `budget` characters in total.
 
     References: T2T `generator_utils.generate_lines_for_vocab`.
     """
@@ -180,7 +180,7 @@ def segments(lines: Iterable[str], path: str) -> list[str]:
 
 
 def find_builder(tmp_dir: str | None, name: str) -> str | None:
-    """Return the folder of the newest version of a tensorflow-datasets builder, or None.
+    """Return the folder of a tensorflow-datasets builder's newest version, or None.
 
     Args:
         tmp_dir: str. The data folder of tensorflow-datasets, in which the builder is prepared.
@@ -199,7 +199,7 @@ def find_builder(tmp_dir: str | None, name: str) -> str | None:
 def read_builder(
     folder: str, split: str, source: str, target: str, max_examples: int | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the pairs (source, target) of a split of a prepared tensorflow-datasets builder.
+    """Yield the pairs (source, target) of a split of a tensorflow-datasets builder.
 
     Args:
         folder: str. The folder of the builder.

@@ -1,4 +1,4 @@
-"""Captions of the same picture as paraphrases (MS COCO 2014). The problems' names are T2T's.
+"""Captions of the same picture as paraphrases (MS COCO 2014), under T2T's names.
 
     inputs   "A bicycle replica with a clock as the front wheel."       ids of subwords, EOS
     targets  "The bike has a clock as a tire."                          ids, EOS

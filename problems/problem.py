@@ -1,4 +1,4 @@
-"""The base class of datasets, which defines their name, features, generation and reading.
+"""The base class of datasets: their name, features, generation and reading.
 
     raw text --generate_samples--> {"inputs": str, "targets": str} --shuffle, encode_samples-->
       ids + EOS --> <filename>-train-00000-of-00010 --dataset--> batches
@@ -238,7 +238,7 @@ class Problem:
         return _RESULT_NAMES not in next(defining)
 
     def feature_languages(self) -> dict[str, str]:
-        """Return {"inputs": "en", "targets": "zh"} for a translation problem, or {} otherwise.
+        """Return {"inputs": "en", "targets": "zh"} for a translation, or {} otherwise.
 
         BLEU's tokenizer depends on the language of the targets.
         """
@@ -256,7 +256,7 @@ class Problem:
         return ()
 
     def side_files_of_samples(self) -> tuple[str, ...]:
-        """Return the names of the side files that are built from at most `max_cases` samples."""
+        """Return the names of the side files built from at most `max_cases` samples."""
         return self.side_files()
 
     def user_files(self, split: str, tmp_dir: str | None) -> tuple[str, ...]:
@@ -327,7 +327,10 @@ class Problem:
 
     @functools.cached_property
     def left_out(self) -> collections.Counter[str]:
-        """A Counter from a reason to the number of samples that `generate_samples` skipped."""
+        """A Counter of skipped samples: from a reason to their number.
+
+        `generate_samples` skips these samples.
+        """
         return collections.Counter()
 
     def num_shards(self, split: str) -> int:
@@ -382,12 +385,15 @@ class Problem:
         return ""
 
     def encoders_of_samples(self, data_dir: str) -> dict[str, Any]:
-        """Return {feature: encoder} for samples, or {} if the problem encodes samples itself."""
+        """Return {feature: encoder} for samples.
+
+        The result is {} if the problem encodes samples itself.
+        """
         return {} if self.encodes_samples_itself else self.feature_encoders(data_dir)
 
     @property
     def encodes_samples_itself(self) -> bool:
-        """Whether a subclass encodes the samples itself, because it overrides `encode_samples`."""
+        """Whether a subclass encodes samples itself: it overrides `encode_samples`."""
         return type(self).encode_samples is not Problem.encode_samples
 
     @property
@@ -549,7 +555,7 @@ class Problem:
 
     @property
     def preprocess_key(self) -> str:
-        """A text that identifies the settings on which the lengths after `preprocess` depend."""
+        """A text that identifies the settings that affect lengths after `preprocess`."""
         return ""
 
 

@@ -140,7 +140,10 @@ def find_local_group(
 
 
 def is_available(tmp_dir: str | None, archive: download.RawFile, *names: str) -> bool:
-    """Return whether a file, or a file that matches a pattern, is available without a download."""
+    """Return whether a file is available without a download.
+
+    A file that matches a pattern in `names` is sufficient.
+    """
     if find_local(tmp_dir, archive, *_names(names)):
         return True
     archive_is_there = os.path.isfile(os.path.join(tmp_dir or "", archive.name))

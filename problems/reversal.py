@@ -1,4 +1,4 @@
-"""The problems `NAME_rev` and `NAME_copy`, which reuse the files of the problem `NAME`.
+"""The problems `NAME_rev` and `NAME_copy`, which reuse the files of `NAME`.
 
 translate_ende_wmt32k_rev     German to English
 translate_ende_wmt32k_copy    English to English: the inputs are also the targets
@@ -140,7 +140,7 @@ class Derived:
 
 
 def parse(name: str) -> tuple[str, bool, bool]:
-    """Return (name of the base problem, whether `_rev` is present, whether `_copy` is present).
+    """Return (name of the base problem, whether it has `_rev`, whether `_copy`).
 
     Each suffix is removed once, so the base of "a_rev_rev" is "a_rev".
     """

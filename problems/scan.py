@@ -119,7 +119,10 @@ def _phrases():
 
 
 def by_length(longest: int) -> Split:
-    """Return a split with up to `longest` actions in train, and up to 48 actions in test."""
+    """Return a split with at most `longest` actions in train, and more in test.
+
+    The test split has up to 48 actions.
+    """
     return lambda found: _partition(found, lambda command: len(command.actions) > longest)
 
 
@@ -135,9 +138,10 @@ def at_random(percent: int, seed: str) -> Split:
 
 
 def add_primitive(primitive: str) -> Split:
-    """Return a split that tests on combinations of a phrase that occurs only alone in train.
+    """Return a split that tests on combinations with one phrase.
 
-    The phrase alone is repeated, so that a tenth of the train examples consists of this phrase.
+    In train, the phrase occurs only alone. The phrase alone is repeated, so that a tenth of the
+    train examples consists of this phrase.
     """
 
     def contains_primitive(command):

@@ -147,7 +147,7 @@ class LanguageModeling(_Agreement, text_problems.Text2SelfProblem):
 
 
 class _Words:
-    """Converts words to ids. A part of speech replaces each word outside the vocabulary."""
+    """Converts words to ids. A part of speech replaces an unknown word."""
 
     def __init__(self, encoder: text_encoder.TextEncoder) -> None:
         self._encoder = encoder

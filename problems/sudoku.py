@@ -1,4 +1,4 @@
-"""Generated sudoku puzzles of 6 x 6 cells, graded by the number of steps to solve them.
+"""Generated sudoku puzzles of 6 x 6 cells, graded by the steps to solve them.
 
     inputs    ". 2 . 4 5 6 4 . 6 . . ."   36 cells row by row, "." is empty
     targets   "1 2 3 4 5 6 4 5 6 1 2 3"   the cells of the only solution
@@ -82,7 +82,7 @@ def sample_solution(rng: np.random.Generator) -> list[int]:
 
 
 def dig(rng: np.random.Generator, solution: list[int], depth: int) -> list[int] | None:
-    """Empty cells of a solution in random order, and return a puzzle with the given depth.
+    """Empty cells of a solution in random order. Return a puzzle of a given depth.
 
     Args:
         rng: the random number generator.

@@ -69,7 +69,7 @@ class TableLookup(generated_classes.GeneratedClasses):
         return self.composed(int(rng.integers(8)), functions)
 
     def composed(self, first: int, functions: Iterable[int]) -> tuple[list[str], str]:
-        """Return (list of words, label) for the symbol `first` and the indices of functions."""
+        """Return (list of words, label) for the symbol `first` and function indices."""
         symbol = first
         for function in functions:
             symbol = self.tables[function, symbol]

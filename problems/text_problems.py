@@ -120,7 +120,7 @@ class Text2TextProblem(problem.Problem):
             text_encoder.store_new(self.build_vocab(self.texts_for_vocab(data_dir, tmp_dir)), path)
 
     def unknown_word_advice(self, data_dir: str, new_side_files: Sequence[str]) -> str:
-        """Return advice for the error, and remove a new vocabulary if no data exists for it."""
+        """Return advice for the error, and remove a new vocabulary without data."""
         advice = (
             "Set oov_token to a word that replaces unknown words, such as '<UNK>', or increase "
             f"approx_vocab_size. Received: oov_token={self.oov_token!r}, "
@@ -202,7 +202,7 @@ class Text2SelfProblem(Text2TextProblem):
 
 
 class Text2ClassProblem(Text2TextProblem):
-    """A text classification problem. The "targets" of a sample are the name of a class.
+    """A text classification problem. The "targets" of a sample name a class.
 
     Attributes:
         class_labels: tuple of str. Names of the classes. None means the labels of the train split,
@@ -246,7 +246,7 @@ class Text2ClassProblem(Text2TextProblem):
 
 
 class TextConcat2ClassProblem(Text2ClassProblem):
-    """A classification problem for several texts. The "inputs" of a sample are a tuple.
+    """A classification problem of several texts. A sample's "inputs" are a tuple.
 
     In a record, the first id of "$" separates the texts, as in T2T. `ut-decoder` accepts only one
     text.

@@ -145,7 +145,7 @@ class TranslateProblem(text_problems.Text2TextProblem):
         return not any(files.missing(tmp_dir) for files in self.files[split])
 
     def _builder(self, tmp_dir):
-        """Return the folder of the tensorflow-datasets builder if the raw files are missing.
+        """Return the tensorflow-datasets builder's folder if the raw files are missing.
 
         If the raw files exist, or if there is no builder, the return value is None.
         """
@@ -155,7 +155,7 @@ class TranslateProblem(text_problems.Text2TextProblem):
 
 
 def _missing(corpora, tmp_dir):
-    """Return the raw files of the corpora that must be downloaded, without repetitions."""
+    """Return the corpora's raw files that must be downloaded, without repetitions."""
     every = (raw for files in corpora for raw in files.missing(tmp_dir))
     there = os.path.join(tmp_dir or "", "{}")
     return [raw for raw in dict.fromkeys(every) if not os.path.lexists(there.format(raw.name))]

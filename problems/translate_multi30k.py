@@ -1,4 +1,6 @@
-"""Multi30k: image captions in English, German and French; 29,000 pairs, trains in minutes.
+"""Multi30k: image captions in English, German and French, 29,000 pairs.
+
+Training takes minutes.
 
 A record of `translate_ende_multi30k`, the first of the dev split:
 

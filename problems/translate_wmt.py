@@ -1,4 +1,4 @@
-"""T2T's translation problems, from WMT and other corpora, with the files of each problem.
+"""T2T's translation problems, from WMT and other corpora, with their files.
 
     translate_ende_wmt32k      inputs   "Gutach: Increased safety for pedestrians"
                                targets  "Gutach: Noch mehr Sicherheit für Fußgänger"

@@ -1,4 +1,6 @@
-"""Constituency parsing of the Wall Street Journal as translation to linearized trees.
+"""Constituency parsing of the Wall Street Journal, as translation to trees.
+
+The trees are linearized.
 
     (TOP (S (NP (NNP Mr.) (NNP Vinken)) (VP (VBZ is) (NP (NP (NN chairman)) …)) (. .)))
 
@@ -250,7 +252,10 @@ def _word_offsets(tags, count):
 
 
 def _brackets(found, offsets):
-    """Return the brackets to score as a Counter. Their positions do not count punctuation."""
+    """Return the brackets to score. Their positions do not count punctuation.
+
+    The result is a Counter.
+    """
     brackets: collections.Counter[tuple[str, int, int]] = collections.Counter()
     for label, start, end in found:
         label = _SUFFIX.sub("", label)
