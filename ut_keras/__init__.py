@@ -1,4 +1,4 @@
-"""The Transformer and the (Adaptive) Universal Transformer for TensorFlow and Keras.
+"""Transformer and (Adaptive) Universal Transformer for TensorFlow and Keras.
 
 Importing this package loads neither TensorFlow nor Keras. Modules of the package that need
 TensorFlow or Keras import it.

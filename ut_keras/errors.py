@@ -28,7 +28,10 @@ class UsageError(UserError):
 
 
 def from_graph(error: BaseException) -> UserError | None:
-    """Return the `UserError` for an error of a check in a graph, or None for any other error."""
+    """Return the `UserError` for an error of a check in a graph, or None.
+
+    The result is None for any other error.
+    """
     return DataError(ENCODER_LENGTHS) if ENCODER_LENGTHS in str(error) else None
 
 

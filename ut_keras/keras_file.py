@@ -1,4 +1,4 @@
-"""Load a `.keras` file that `model.save` wrote, for `ut_keras.load("model.keras")`.
+"""Load a `.keras` file of `model.save`, for `ut_keras.load("model.keras")`.
 
 Keras finds a class of the file only if the module that registers the class was imported. This
 module imports all such modules, so that Keras' own `load_model` finds the classes too. A program

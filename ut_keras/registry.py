@@ -46,7 +46,10 @@ class UnsupportedNameError(UnknownNameError):
 
 
 class OtherKindError(UnknownNameError):
-    """A name belongs to an object of another kind. The message names the flag for this kind."""
+    """A name belongs to an object of another kind.
+
+    The message names the flag for this kind.
+    """
 
 
 class Registry:
@@ -173,7 +176,7 @@ class Registry:
         )
 
     def hint_of_prefix(self, prefix: object) -> str:
-        """Return a sentence that lists names of this registry with a prefix, or "" if none has it.
+        """Return a sentence with names of this registry that have a prefix, or "".
 
         Errors of other registries contain it.
         """
@@ -217,7 +220,7 @@ def decorator(given: Any, add: Callable[[str, Any], object]) -> Any:
 
 
 def default_name(entry: Any) -> str:
-    """Return T2T's name of a class or function: `small_vocab` for the class `SmallVocab`."""
+    """Return T2T's name of a class or function: `small_vocab` for `SmallVocab`."""
     return camelcase_to_snakecase(entry.__name__)
 
 

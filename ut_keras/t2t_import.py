@@ -280,7 +280,7 @@ def _without_ignored_hparams(model_name, t2t_hparams):
 
 
 def _read_specs(model_name, variables):
-    """Derive the feature specs from names like symbol_modality_24_16/input_emb/weights_0."""
+    """Derive feature specs from names: symbol_modality_24_16/input_emb/weights_0."""
     tables: dict[str, set[int]] = {}  # maps a kind, such as "input_emb", to vocabulary sizes
     classes = None
     for name in variables:

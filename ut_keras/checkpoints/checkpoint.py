@@ -297,7 +297,7 @@ def _check_shapes(path, shapes, variables):
 def restored(
     directory: str, model: keras.Model, moving_average: dict[str, tf.Variable] | None = None
 ) -> Checkpoints:
-    """Restore the newest checkpoint of a run for evaluation, and return the `Checkpoints`.
+    """Restore a run's newest checkpoint for evaluation. Return the `Checkpoints`.
 
     Args:
         directory, model, moving_average: the same as for `Checkpoints`.
@@ -360,7 +360,7 @@ def _variable_names(path, reader):
 
 
 def contains_only_weights(path: str, like: str = "") -> bool:
-    """Return whether ut_keras wrote a checkpoint and the checkpoint contains only weights.
+    """Return whether ut_keras wrote a checkpoint that contains only weights.
 
     Args:
         path: str, the path of the checkpoint.

@@ -46,7 +46,7 @@ def exists(directory: str) -> bool:
 
 
 def newest_first(directory: str) -> list[str]:
-    """Return the paths of the checkpoints from which a run can resume, the best choice first.
+    """Return the checkpoints from which a run can resume, the best choice first.
 
     The checkpoints in the file `checkpoint` come first, beginning with the newest checkpoint. They
     are followed by the other checkpoints in the folder, by decreasing step. A checkpoint can be
@@ -208,7 +208,7 @@ def remove_incomplete(directory: str) -> None:
 
 
 def check_accessible(path: str) -> None:
-    """Check that the files of a checkpoint can be opened, without checking their content.
+    """Check that a checkpoint's files can be opened, without checking their content.
 
     Raises:
         CheckpointError: if a file is a broken link or cannot be read, for example because another

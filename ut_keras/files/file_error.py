@@ -1,4 +1,4 @@
-"""Make errors name the file and the cause, for example a full disk or a read-only folder.
+"""Make errors name the file and the cause, such as a full disk.
 
 Python's errors name a file that could not be opened, but not a file that could not be written.
 TensorFlow's messages contain the file and the cause, together with internal names:
@@ -29,7 +29,7 @@ _ERROR_NUMBERS = {os.strerror(number): number for number in errno.errorcode}
 
 @contextlib.contextmanager
 def named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Name the file `path` in an `OSError` of the `with` block, if the error names no file."""
+    """Name the file `path` in an `OSError` of the `with` block that names no file."""
     try:
         yield
     except OSError as error:
@@ -45,7 +45,10 @@ def copy(source: Readable, path: str | os.PathLike[str], target: IO[bytes]) -> N
 
 
 def blocks(source: Readable, path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """Yield the content of an open file in blocks. If reading fails, the error names `path`."""
+    """Yield the content of an open file in blocks.
+
+    If reading fails, the error names `path`.
+    """
     while True:
         with named(path):
             block = source.read(_BLOCK)
@@ -56,7 +59,7 @@ def blocks(source: Readable, path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def user_error_context(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Convert errors about files in the `with` block to an `OSError` that names `path`.
+    """Convert file errors in the `with` block to an `OSError` that names `path`.
 
     `path` is the name of the file that the user knows. The original error may be about a temporary
     file.
@@ -96,7 +99,7 @@ def check_is_file(path: str | os.PathLike[str], error_class: type[UserError] = D
 
 
 def from_tensorflow(error: BaseException) -> OSError | None:
-    """Return the `OSError` for a TensorFlow error, or None if the error is not about a file."""
+    """Return the `OSError` for a TensorFlow error, or None if it is not about a file."""
     message = str(getattr(error, "message", error)).strip().partition("\n")[0]
     match = _TENSORFLOW_MESSAGE.fullmatch(message)
     if not match or match["cause"] not in _ERROR_NUMBERS:

@@ -37,9 +37,10 @@ _T2T_TAG = re.compile(r"metrics-[^/]*/(?:targets/)?(.*)")
 
 
 def metric_name(metric: str) -> str:
-    """Return the name of a metric without T2T's prefix, such as "metrics-PROBLEM/targets/".
+    """Return the name of a metric without T2T's prefix.
 
-    A name without this prefix is returned unchanged.
+    An example of the prefix is "metrics-PROBLEM/targets/". A name without this prefix is returned
+    unchanged.
     """
     tag = _T2T_TAG.fullmatch(metric)
     return tag[1] if tag else metric
@@ -76,7 +77,10 @@ def is_less_better(metric: str) -> bool:
 
 
 def matches(record: dict[str, Any], **required: str) -> bool:
-    """Return whether a record has the required values, where a missing key matches any value."""
+    """Return whether a record has the required values.
+
+    A missing key matches any value.
+    """
     return all(record.get(key, value) == value for key, value in required.items())
 
 

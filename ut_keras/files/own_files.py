@@ -62,7 +62,7 @@ def make_folder(data_dir: str) -> None:
 def write(
     data_dir: str, name: str, values: Mapping[str, Any], keys: Collection[str], indent: int | None
 ) -> None:
-    """Write a record as a JSON object, and remove the file that an earlier version wrote."""
+    """Write a record as a JSON object. Remove the file that an earlier version wrote."""
     earlier = find(data_dir, name, keys)
     make_folder(data_dir)
     json_file.write(path(data_dir, name), values, indent=indent)
@@ -71,7 +71,10 @@ def write(
 
 
 def remove(data_dir: str, name: str, keys: Collection[str]) -> None:
-    """Remove a record if it exists, and then remove the folder of the records if it is empty."""
+    """Remove a record if it exists.
+
+    Then remove the folder of the records if it is empty.
+    """
     _remove(find(data_dir, name, keys))
     with contextlib.suppress(OSError):
         os.rmdir(os.path.join(data_dir, FOLDER))

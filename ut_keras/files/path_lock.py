@@ -33,7 +33,7 @@ class LockedError(UserError):
 
 
 def beside(path: str | os.PathLike[str], kind: str) -> str:
-    """Return the path of an auxiliary file next to `path`, such as run/.x.ut_keras-lock."""
+    """Return the path of an auxiliary file next to `path`: run/.x.ut_keras-lock."""
     folder, name = os.path.split(os.fspath(path).rstrip(os.sep))
     return os.path.join(folder, f".{name}.ut_keras-{kind}")
 
@@ -72,7 +72,7 @@ def held(path: str, expected: str, received: str = "") -> Iterator[None]:
 
 
 def try_lock(path: str, make: bool = True) -> IO[bytes] | None:
-    """Return an open file that holds the lock, or None if another process holds the lock.
+    """Return an open file that holds the lock, or None if another process holds it.
 
     Args:
         path: str, the lock file.

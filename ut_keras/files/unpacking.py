@@ -34,7 +34,9 @@ _ARCHIVE_ERRORS = (
 
 
 def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -> str:
-    """Unpack an archive into a new folder, which gets its final name when it is complete.
+    """Unpack an archive into a new folder.
+
+    The folder gets its final name when it is complete.
 
     Args:
         path: str. The archive.

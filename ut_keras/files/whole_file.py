@@ -80,7 +80,7 @@ def writing_folder(path: str) -> Iterator[str]:
 
 
 def break_hard_links(path: str) -> None:
-    """Replace a file by a copy if the file has other hard links, for example after `cp -al`.
+    """Replace a file by a copy if it has other hard links, such as after `cp -al`.
 
     Code that appends to a file must call this function first. `writing` does not call this
     function, because `writing` always makes a new file.

@@ -1,6 +1,6 @@
-"""Hyperparameters (hparams): frozen, typed dataclasses with T2T's names and defaults.
+"""Hyperparameters (hparams): typed dataclasses with T2T's names and defaults.
 
-Importing this package does not import TensorFlow.
+The dataclasses are frozen. Importing this package does not import TensorFlow.
 
     hp = hparam_schema.UniversalTransformerHParams(recurrence_type="act").override("hidden_size=64")
     hparam_schema.save(hp, "hparams.json"); hparam_schema.load("hparams.json")

@@ -88,7 +88,7 @@ def check_train_steps(hp: Any, train_steps: int) -> None:
 
 
 def train_steps_note(hp: Any, train_steps: int) -> str:
-    """Return a note if the learning rate does not reach the end of its schedule, or ""."""
+    """Return a note if the learning rate does not reach its schedule's end, or ""."""
     accumulated = hp.optimizer_multistep_accumulate_steps
     names = [n for n in learning_rate_factors(hp.learning_rate_schedule) if n in NEEDS_TRAIN_STEPS]
     if accumulated < 2 or not names:
@@ -102,7 +102,7 @@ def train_steps_note(hp: Any, train_steps: int) -> str:
 
 
 def _has_one_of(chosen, values):
-    """Return whether a field has one of the values, or is a product that contains one of them."""
+    """Return whether a field has one of the values, or is a product with one of them."""
     if chosen in values:
         return True
     is_text = isinstance(chosen, str)

@@ -1,4 +1,4 @@
-"""Convert hyperparameters to and from dicts and JSON files, including files of T2T."""
+"""Convert hyperparameters to and from dicts and JSON files, including T2T's files."""
 
 import dataclasses
 import functools
@@ -163,7 +163,10 @@ def _with_added(hp: BasicHParams, values: Mapping[str, Any]) -> BasicHParams:
 
 @functools.cache
 def _extended(cls, kinds):
-    """Return a subclass with additional fields (name, type), whose instances can be pickled."""
+    """Return a subclass with additional fields (name, type).
+
+    Its instances can be pickled.
+    """
     fields = [(name, kind | None, training(None)) for name, kind in kinds]
     more = {
         "ADDED": tuple(name for name, _ in kinds),

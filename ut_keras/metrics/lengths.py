@@ -1,4 +1,7 @@
-"""Logits and targets of different lengths, for models whose outputs have the source's length."""
+"""Logits and targets of different lengths.
+
+Some models have outputs of the source's length instead of the targets'.
+"""
 
 from typing import Any
 

@@ -129,7 +129,7 @@ def _losses_without_xla(logits, targets, spread, entropy):
 
 
 def _losses_under_xla(logits, targets, spread, entropy):
-    """Return the results of `_losses_without_xla`, with operations that XLA can combine.
+    """Return the results of `_losses_without_xla`, in a form that XLA can combine.
 
     XLA stores no float32 tensor [N, V]. The operations that read the softmax compute it from the
     logits.

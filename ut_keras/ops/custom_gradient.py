@@ -62,7 +62,7 @@ def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _in_form(gradient, is_compiled):
-    """Return a function that runs `gradient` while `is_compiled_by_xla` is `is_compiled`."""
+    """Return a function that runs `gradient` with the given `is_compiled_by_xla`."""
 
     def gradient_in_form(*upstream):
         with private_api.compiled_by_xla(is_compiled):

@@ -6,11 +6,12 @@ from ut_keras.ops import custom_gradient
 
 
 def rows(table: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-    """Return rows of a table, like `tf.gather`. The gradient is a tensor of the table's shape.
+    """Return rows of a table, like `tf.gather`, with a dense gradient.
 
-    The gradient of `tf.gather` is a `tf.IndexedSlices` with one row for each id, and several rows
-    can have the same id. Keras's optimizers square and clip each of these rows instead of their
-    sum. The gradient of `tf.reshape` adds the rows of equal ids.
+    The gradient is a tensor of the table's shape. The gradient of `tf.gather` is a
+    `tf.IndexedSlices` with one row for each id, and several rows can have the same id. Keras's
+    optimizers square and clip each of these rows instead of their sum. The gradient of `tf.reshape`
+    adds the rows of equal ids.
 
     If the table has 16 bits, the gradient adds the rows in float32. TensorFlow would add them in 16
     bits: the sum of 1,000 ones is then 256 in bfloat16.

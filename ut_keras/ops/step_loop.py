@@ -67,11 +67,11 @@ def run(
 
 
 def empty_array(max_size: int) -> tf.TensorArray:
-    """Return an empty float32 array, to which the steps of a loop write values for inspection.
+    """Return an empty float32 array for values that the steps of a loop write.
 
-    Without XLA, the array grows with every written entry. XLA cannot enlarge an array, and would
-    ignore all writes to an array of size 0. Therefore, under XLA, the array has its largest size
-    from the start.
+    The values are for inspection. Without XLA, the array grows with every written entry. XLA cannot
+    enlarge an array, and would ignore all writes to an array of size 0. Therefore, under XLA, the
+    array has its largest size from the start.
 
     Args:
         max_size: int, the largest possible number of entries.
@@ -123,5 +123,5 @@ def _has_known_shape(leaf):
 
 
 def _take_step_if(condition, take_step, state):
-    """Return the state after one more step if `condition` is True, and otherwise `state`."""
+    """Return the state after one more step if `condition`, and otherwise `state`."""
     return tf.cond(condition, lambda: take_step(state), lambda: state)

@@ -1,4 +1,4 @@
-"""The updates of a batch, for `fit` and for the trainer: one update for each segment of the model.
+"""The updates of a batch, for `fit` and the trainer: one for each model segment.
 
     done = batch_update.update(model, optimizer, forward_and_terms)
 
@@ -28,7 +28,7 @@ from ut_keras.optimizers.update import Update
 
 
 def count(model: Any) -> int:
-    """Return the number of updates for each batch, which is the number of the model's segments."""
+    """Return the number of updates per batch: the number of the model's segments."""
     return getattr(model, "num_segments", 1)
 
 

@@ -172,7 +172,7 @@ class Optimizer(private_api.GradientHook):
         var_list: Sequence[keras.Variable] | None = None,
         var_names: Sequence[str] | None = None,
     ) -> None:
-        """Exclude variables from weight decay, also in copies of this optimizer and in files.
+        """Exclude variables from weight decay, also in copies and files of the optimizer.
 
         Keras does not store the exclusions in the config. So without this method, a loaded
         optimizer would also decay the excluded variables.

@@ -70,7 +70,7 @@ def update_in_two_programs(
     fills_gradients: bool = False,
     more_states: Sequence[Any] = (),
 ) -> Update:
-    """Compute the same as `update`, but compile the forward pass and the gradients with XLA.
+    """Compute the same as `update`, with forward pass and gradients under XLA.
 
     XLA compiles programs for one device. Therefore the sums over the replicas and the optimizer
     stay outside of the programs, and each replica has two programs:

@@ -1,4 +1,4 @@
-"""Functions for the process and its environment: processors, files, signals, progress line."""
+"""Functions for the process: processors, files, signals, progress line."""
 
 import contextlib
 import os

@@ -56,7 +56,7 @@ _stop_requests: list["StopRequest"] = []  # the requests in use, from the outerm
 
 @contextlib.contextmanager
 def acknowledged(stderr: int = 2) -> Iterator[None]:
-    """Context in which a signal is acknowledged soon, even during a long call of C++ code.
+    """Context that acknowledges a signal soon, even during a long call of C++ code.
 
     Python calls its signal handlers only after the main thread has returned from C++ code, which
     may take seconds. So a separate thread prints a line, unless the context ends within
@@ -98,7 +98,10 @@ def acknowledged(stderr: int = 2) -> Iterator[None]:
 
 
 class _Handlers:
-    """Context that calls `_handle` for each signal. Under nohup, SIGHUP remains ignored."""
+    """Context that calls `_handle` for each signal.
+
+    Under nohup, SIGHUP remains ignored.
+    """
 
     _handle: Any  # subclasses define the handler
 

@@ -48,7 +48,7 @@ class LiveLine:
 
     @property
     def width(self) -> int | None:
-        """The maximum number of characters on a line, or None for a log, which has no limit.
+        """The maximum number of characters on a line. None: a log, which has no limit.
 
         A text that needs a second line of a terminal cannot be overwritten completely.
         """

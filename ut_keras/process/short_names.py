@@ -16,7 +16,7 @@ NAMES = ("problems", "hparams", "pretrained")
 
 
 def alias(name: str) -> None:
-    """Make a short name, and the short names of its modules, stand for modules of `ut_keras`.
+    """Make a short name stand for a package of `ut_keras`, with all its modules.
 
     Each of the packages calls this function with `__name__` at the end of its `__init__.py`.
 
@@ -34,7 +34,7 @@ def alias(name: str) -> None:
 
 
 def alias_missing() -> None:
-    """Make each short name importable, unless a module of this name exists on the path."""
+    """Make each short name importable, unless the path has a module of this name."""
     for name in NAMES:
         if name not in sys.modules and importlib.util.find_spec(name) is None:
             alias(name)

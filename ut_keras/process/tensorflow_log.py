@@ -1,4 +1,4 @@
-"""Imports TensorFlow without the log lines that TensorFlow writes during its import.
+"""Imports TensorFlow without the log lines of its import.
 
     tensorflow_log.load()
 
@@ -77,7 +77,7 @@ def _level() -> int:
 
 
 def _shown(text: bytes) -> bytes:
-    """Return TensorFlow's lines that the level allows, and all lines from other sources."""
+    """Return TensorFlow's lines that the level allows, and all other lines."""
     return b"".join(line for line in text.splitlines(keepends=True) if _is_shown(line))
 
 

@@ -1,4 +1,4 @@
-"""Print notes that several calls may repeat. This module does not import TensorFlow."""
+"""Print notes that several calls may repeat, without importing TensorFlow."""
 
 _printed: set[str] = set()
 

@@ -202,7 +202,7 @@ class _IdsByNumber:
 
 
 def _write_growing(array, start, values):
-    """Write values into an array at `start`, and return the array or a longer copy of it."""
+    """Write values into an array at `start`. Return the array or a longer copy of it."""
     end = start + len(values)
     if end > len(array):
         longer = np.zeros(2 * end, array.dtype)

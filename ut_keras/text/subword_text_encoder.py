@@ -1,4 +1,4 @@
-r"""T2T's subword encoder, which encodes any text with a vocabulary of a chosen size.
+r"""T2T's subword encoder. It encodes any text with a vocabulary of a chosen size.
 
     "Dude - that's so cool."
       tokens     ["Dude", " - ", "that", "'", "s", "so", "cool", "."]            (tokenizer.py)

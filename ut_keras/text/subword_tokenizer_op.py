@@ -113,7 +113,7 @@ class SubwordTokenizer(tf.Module):
 
 
 def character_classes(alphabet: Set[str]) -> np.ndarray:
-    """Return the uint8 class of every code point: 1 for letters and digits, + 2 if escaped."""
+    """Return each code point's class, uint8: 1 for letters and digits, + 2 if escaped."""
     classes = tokenizer_batch.is_word() | np.uint8(_ESCAPED)
     plain = [ord(character) for character in alphabet - set("\\_\n")]
     classes[plain] &= _WORD

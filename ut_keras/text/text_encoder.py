@@ -184,7 +184,7 @@ class TokenTextEncoder(TextEncoder):
 
 
 class ClassLabelEncoder(TextEncoder):
-    """A text encoder in which a text is one class name, and its id is the class number.
+    """A text encoder of class names, whose ids are the class numbers.
 
     Ids start at 0. There are no reserved ids.
 
@@ -220,5 +220,8 @@ class ClassLabelEncoder(TextEncoder):
 
 
 def _read_entries(filename):
-    """Return the stripped lines of a file, without carriage returns, as TensorFlow reads them."""
+    """Return the stripped lines of a file, without carriage returns.
+
+    TensorFlow reads lines in this way.
+    """
     return [line.replace("\r", "").strip() for line in read_lines(filename)]

@@ -1,4 +1,4 @@
-"""The base class of text encoders, the reserved ids, and helpers for vocabulary files."""
+"""The base class of text encoders, the reserved ids, and vocabulary files."""
 
 import glob
 import os

@@ -99,7 +99,7 @@ class TokenTable:
         return found
 
     def _add(self, low, high, slots):
-        """Put new keys into free slots. If several keys want the same slot, one of them gets it."""
+        """Put new keys into free slots. If keys compete for a slot, one of them gets it."""
         claims = -1 - np.arange(len(slots), dtype=np.int32)
         self._slots[slots] = claims
         won = np.flatnonzero(self._slots[slots] == claims)

@@ -1,4 +1,4 @@
-"""The tokenizer for many texts at once, which returns the positions of tokens in UTF-8.
+"""The tokenizer for many texts at once. It returns positions of tokens in UTF-8.
 
 split(["so cool.", "", "yes"])
   data     b"so cool.yes"
@@ -107,7 +107,7 @@ def is_word() -> np.ndarray:
 
 
 def _set_kinds(data, kinds):
-    """Set the kind of every byte of a multi-byte character to the kind of the character."""
+    """Set the kind of each byte of a multi-byte character to the character's kind."""
     positions = np.flatnonzero(data >= _ASCII)
     text = data.take(positions).tobytes().decode("utf-8", "surrogatepass")
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)

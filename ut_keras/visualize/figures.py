@@ -1,4 +1,4 @@
-"""Plot observations with matplotlib: heat maps, bars per sentence, ponder times, steps.
+"""Plot observations with matplotlib: attention, ponder times and steps.
 
 attention(seen)             heat maps for all steps, layers and heads
 attention(seen, query=-1)   bars: the attention of one position, as in the paper's figures 5-8
@@ -188,9 +188,10 @@ def steps(seen: "Observation", stack: str | None = None) -> "Figure":
 
 
 def save_all(seen: "Observation", directory: str) -> list[str]:
-    """Write PNG files: a heat map per step, bars for all steps, ponder times, and predictions.
+    """Write PNG files: heat maps, bars, ponder times and predictions.
 
-    Existing picture files of ut_keras that belong to another example are removed.
+    There is one heat map per step, and one picture of bars for all steps. Existing picture files of
+    ut_keras that belong to another example are removed.
 
     Args:
         seen: `Observation`.

@@ -230,7 +230,7 @@ def _target_positions(model, features, encoders):
 
 
 def _ponder(output, stacks):
-    """Return the ponder times of an example, a dict from the name of a stack to `PonderTimes`.
+    """Return an example's ponder times: dict from a stack's name to `PonderTimes`.
 
     Args:
         output: `ModelOutput`.
@@ -249,7 +249,7 @@ def _ponder(output, stacks):
 
 
 def _steps(model, output, stacks, encoders):
-    """Return the recorded steps of an example, a dict from the name of a stack to `Steps`.
+    """Return an example's recorded steps: dict from a stack's name to `Steps`.
 
     Only the last stack predicts. `output` and `stacks` are as in `_ponder`.
     """

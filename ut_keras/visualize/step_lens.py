@@ -51,7 +51,7 @@ class Steps(NamedTuple):
     top_probabilities: list  # [N][T] lists of float, the probabilities of `top_tokens`
 
     def __repr__(self) -> str:
-        """Return one line per step: the most likely token of each position, or the residuals."""
+        """Return one line per step: each position's most likely token, or the residuals."""
         shown = "" if self.outputs else ", residuals"
         return "\n".join(
             f"step {number + 1} of the {self.stack}{shown}: {self._words(number)}"
@@ -162,7 +162,9 @@ def _best(logits):
 def logits_by_step(
     model: Any, recorded: RecordedSteps, padding_mask: tf.Tensor | None, kept: np.ndarray
 ) -> np.ndarray:
-    """Return the logits after each step, float32 [N, T, V], for the only example of a batch.
+    """Return the logits after each step, float32 [N, T, V].
+
+    The batch has only one example.
 
     Args:
         model: a model of `ut_keras.models`.
