@@ -1,4 +1,4 @@
-"""Tests of the imports between modules, of the sizes of files, and of their names."""
+"""Tests of the imports between modules, the sizes and names of files, and the docstrings."""
 
 import ast
 import os
@@ -242,6 +242,30 @@ def test_files_are_short():
     """No file has more than 400 lines of code. A longer file may contain two concepts."""
     lengths = {module: _lines_of_code(path) for module, path in MODULES.items()}
     assert {module: length for module, length in lengths.items() if length > 400} == {}
+
+
+def _docstrings(path):
+    """Yield (name, docstring) for a module and for all its classes and functions."""
+    with open(path, encoding="utf-8") as file:
+        tree = ast.parse(file.read())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield getattr(node, "name", "module"), ast.get_docstring(node) or ""
+
+
+def test_docstrings_begin_with_a_short_line():
+    """The first line has at most 80 characters. Quotes and indentation do not count.
+
+    Ruff's rule D205 requires an empty line after the first line, so the first line is complete.
+    """
+    paths = [*MODULES.values(), os.path.join(ROOT, "trainer.py")]
+    long_lines = {
+        f"{os.path.relpath(path, ROOT)}, {name}": line
+        for path in paths
+        for name, docstring in _docstrings(path)
+        if len(line := docstring.partition("\n")[0]) > 80
+    }
+    assert not long_lines
 
 
 # Several modules may share a file name. This table maps each shared name to its folders.
