@@ -7,8 +7,8 @@
 The data are from Weston et al. 2015.
 
 `babi_qa_concat_<task>_<size>` are T2T's problems: question and story are one sequence of words.
-They are separate in the record, and are joined with `<EOQ>` between them when the record is read. A
-record of `babi_qa_concat_task1_1k`:
+They are separate in the record. Reading the record joins them, with `<EOQ>` between them. A record
+of `babi_qa_concat_task1_1k`:
 
     inputs    "Where is Mary ?"                                                      + EOS
     context   "Mary moved to the bathroom . John went to the hallway ."              + EOS

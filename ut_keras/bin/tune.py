@@ -272,7 +272,8 @@ class _Search:
     def _end(self, trial, process, stop):
         """Record the result of a process that has ended.
 
-        A trial that ended because the search was stopped is not recorded, so it can resume.
+        If the trial ended because the search stopped, the method records nothing, so the trial can
+        resume.
         """
         code = process.exit_code
         if code == 0:

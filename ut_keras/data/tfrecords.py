@@ -340,8 +340,9 @@ def fingerprint(files: Sequence[str]) -> str:
 
     The hash covers the size and the first and last 64 KiB of each file, in the order of `files`. It
     does not cover complete files, which may have gigabytes. Different examples or a different order
-    give a different hash. Copied or renamed files give the same hash. Damage in the middle of a
-    file is detected when the damaged record is read, because each record has its own checksum.
+    give a different hash. Copied or renamed files give the same hash. The hash does not cover
+    damage in the middle of a file. Each record has its own checksum, so reading the record finds
+    such damage.
     """
     digest, total = hashlib.sha256(), 0
     for path in files:

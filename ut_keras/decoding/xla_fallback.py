@@ -1,4 +1,4 @@
-"""Calls functions that XLA compiles, and handles the errors of XLA.
+"""Calls functions that XLA compiles, and catches the errors of XLA.
 
 With `jit_compile="auto"`, `call` returns None if XLA cannot compile a function, or if a padded
 batch does not fit in memory. The caller then continues without XLA.

@@ -34,8 +34,8 @@ _FOLDER_SYNC_UNSUPPORTED = (errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.EACC
 def writing(path: str, binary: bool = False) -> Iterator[IO[Any]]:
     """Context that yields an open temporary file, which replaces `path` at the end.
 
-    Several processes may write the same file. If an exception is raised, the old file is kept and
-    the temporary file is removed. If `path` is not writable, or is a link to a disk that is not
+    Several processes may write the same file. After an exception, the context keeps the old file
+    and removes the temporary file. If `path` is not writable, or is a link to a disk that is not
     mounted, the context raises an error and does not change `path`.
 
     Args:

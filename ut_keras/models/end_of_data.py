@@ -16,7 +16,7 @@ def expected(steps: int | None) -> Iterator[None]:
         steps: int, the number of steps that the caller gave, or None.
 
     Raises:
-        ValueError: if the dataset has no batches. Keras' `predict` does not handle this case.
+        ValueError: if the dataset has no batches. Keras' `predict` has no check for this case.
     """
     with contextlib.ExitStack() as stack:
         if steps is None:

@@ -130,9 +130,9 @@ class RaiseOnSignal(_Handlers):
     Args:
         stderr: int. File descriptor for the message that is printed if the process exits
             immediately.
-        raises: bool. If False, the process already exits immediately at the first signal. This is
-            needed if C++ calls Python, for example while TensorFlow is imported, because an
-            exception in such a call may abort the process.
+        raises: bool. If False, the process already exits immediately at the first signal. Use False
+            if C++ calls Python, for example during the import of TensorFlow. An exception in such a
+            call may abort the process.
         is_last: bool. If True, the process has no more work to do, and a signal after the context
             kills the process. Without this option, Python would print a stack trace for a signal
             after the context and continue to wait for its threads.

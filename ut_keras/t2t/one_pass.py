@@ -3,10 +3,10 @@
     sample 0, 1, 2, … -> file 0, 1, …, 8 (train), 9 (dev), 0, 1, …
 
 Such a problem yields the samples of all splits in one pass. As in T2T, the samples go to the files
-in turn, and a sample belongs to the split of its file. All samples are stored until they are
-written, because a second pass may yield other samples or another order. Training would then see
-evaluation data. The storage file has no name in the folder, so that a package that reads every file
-of the folder does not find it.
+in turn, and a sample belongs to the split of its file. This module stores all samples until they
+are in the files, because a second pass may yield other samples or another order. Training would
+then see evaluation data. The storage file has no name in the folder, so that a package that reads
+every file of the folder does not find it.
 
     .ut_keras-records/datagen.<problem>-splits.json
                                 identifies the pass until all splits are written

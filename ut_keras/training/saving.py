@@ -82,8 +82,8 @@ def non_finite_weight(model: keras.Model) -> str | None:
 class Saver:
     """Saves checkpoints when they are due.
 
-    If a checkpoint cannot be written, training continues, and the next checkpoint is saved when it
-    is due.
+    If writing a checkpoint fails, training continues, and the saver tries again when the next
+    checkpoint is due.
     """
 
     checkpoints: Any  # `Checkpoints`

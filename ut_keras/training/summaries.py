@@ -4,8 +4,7 @@ output_dir/events.out.…        training: losses, learning rate, speed, ponder 
 output_dir/eval/events.out.…   evaluation, with T2T's tags
 output_dir/metrics.jsonl       one JSON object per evaluation
 
-If a result cannot be written, for example because the disk is full, a message is printed and
-training continues.
+If writing fails, for example on a full disk, this module prints a message and training continues.
 """
 
 import contextlib
@@ -44,8 +43,9 @@ class Summaries:
 
         A run that was killed may have recorded evaluations after its newest checkpoint, and may
         have left an incomplete line. After resuming, the run evaluates these steps again. This
-        method makes the file equal to the file of an uninterrupted run. TensorBoard's files are not
-        changed, because TensorBoard discards later steps when a step is repeated.
+        method makes the file equal to the file of an uninterrupted run. It does not change
+        TensorBoard's files, because TensorBoard itself discards later steps when a run repeats a
+        step.
 
         Args:
             last_step: int, the step of the checkpoint from which training resumes.

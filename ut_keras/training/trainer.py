@@ -349,8 +349,8 @@ def save_best(output_dir: str, model: keras.Model, step: int) -> None:
     The subfolder contains a single checkpoint that has only the evaluated weights. If there is a
     moving average, these weights are the averages. The checkpoint can be used for evaluation and
     decoding, but not to resume training. The previous checkpoint is removed when the new one is
-    complete. If the weights cannot be written, for example because the disk is full, a message is
-    printed and training continues.
+    complete. If writing fails, for example on a full disk, the function prints a message and
+    training continues.
     """
     directory = os.path.join(output_dir, output_folder.BEST)
     try:

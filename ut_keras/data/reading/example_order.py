@@ -208,8 +208,8 @@ class MixedOrder(ExampleOrder):
 
     If the shares change within an epoch, the group at each position is sampled according to the
     current shares. The batches are then in the order in which the examples fill them. All epochs
-    have as many batches as the first epoch. If an epoch has another number of batches, its last
-    batches are skipped or its first batches are repeated. Without shuffling, the groups take turns.
+    have as many batches as the first epoch. If an epoch has another number of batches, the order
+    skips its last batches or repeats its first batches. Without shuffling, the groups take turns.
 
     Args:
         groups: int array [n], the group of every example.

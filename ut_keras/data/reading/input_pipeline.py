@@ -324,7 +324,7 @@ def _parser(index, to_examples, padded_lengths, lengths_vary):
 
 
 def _lengths_key(record_specs, settings, options):
-    """Return a string for all settings that affect lengths, except for the files."""
+    """Return a key of all settings that affect lengths, except for the files."""
     preprocess, limits = options.preprocess or options.parse, options.limits
     owner = getattr(preprocess, "__self__", None)
     most: tuple = (settings.max_input_seq_length, settings.max_target_seq_length)

@@ -4,10 +4,10 @@
     index.lengths                 int32 [n, features]
     index.read([7, 3])            reads records 7 and 3, and no other records
 
-To build the index, `get` reads all files once, at 150,000 examples per second on two cores. Thereby
-`get` also finds damaged records before training starts. An index of at least 200,000 records is
-saved for later runs (see `own_files`). An index takes 8 bytes per record and 4 bytes per feature of
-a record. For the 4.5 million records of WMT14 English-German, this is 72 MB.
+To build the index, `get` reads all files once, at 150,000 examples per second on two cores. So it
+also finds damaged records before training starts. An index of at least 200,000 records is saved for
+later runs (see `own_files`). An index takes 8 bytes per record and 4 bytes per feature of a record.
+For the 4.5 million records of WMT14 English-German, this is 72 MB.
 
 During training, records are read one by one in random order. This is fast only if the operating
 system can cache the files in memory. Every read verifies the checksums of the record again, because

@@ -7,13 +7,13 @@
     .ut_keras-records/datagen.<problem>-train.json
                             {"random_seed": 1, "shards": 10, "samples": …, "checksum": …}
 
-The JSON file is called the origin of a split (see `own_files`). It is written before the first file
-of the split, and it is kept afterwards. The origin contains the seed and a checksum of all samples.
-A later run compares these values with its own values to determine whether it can resume. The origin
-also contains the number of skipped samples for each reason. After the files are written, the number
-of records of each file is added to the origin. `check_counts` compares these numbers with the
-records that training reads. The origin also contains the digests of the vocabulary and of the other
-side files. `check_side_files` compares these digests with the files in data_dir.
+The JSON file is called the origin of a split (see `own_files`). Data generation writes it before
+the first file of the split, and keeps it afterwards. The origin contains the seed and a checksum of
+all samples. A later run compares these values with its own values to determine whether it can
+resume. The origin also contains the number of skipped samples for each reason. After the last file,
+data generation adds the number of records of each file to the origin. `check_counts` compares these
+numbers with the records that training reads. The origin also contains the digests of the vocabulary
+and of the other side files. `check_side_files` compares these digests with the files in data_dir.
 """
 
 import contextlib

@@ -114,7 +114,10 @@ def _workers(number: int, task: tuple[bytes, bytes]) -> Iterator[Callable[[Any],
 
 
 class _Worker:
-    """A process with items on its standard input and results in a pipe."""
+    """A process that computes the results of items.
+
+    It receives the items on its standard input, and sends the results through a pipe.
+    """
 
     def __init__(self, task: tuple[bytes, bytes]) -> None:
         read, write = os.pipe()

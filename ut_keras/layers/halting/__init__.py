@@ -1,1 +1,1 @@
-"""Halting rules, which determine at which step a position halts."""
+"""Halting rules. A rule decides after which step a position halts."""
