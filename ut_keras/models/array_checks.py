@@ -43,6 +43,33 @@ def _as_array(value):
     return value.numpy() if is_eager else value
 
 
+def single_outputs(data: Any) -> tuple[Any, Any, Any]:
+    """Return a batch with tensors as targets and weights.
+
+    Keras also accepts lists, tuples and dicts of targets and weights, because a model can have
+    several outputs. The function returns the only element of such a container.
+
+    Raises:
+        ValueError: if a container has several elements, because the model has a single output.
+    """
+    x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
+    return x, single("y", y), single("sample_weight", weights)
+
+
+def single(name: str, values: Any) -> Any:
+    """Return the only element of a list, tuple or dict. Return other values unchanged."""
+    if not isinstance(values, list | tuple | Mapping):
+        return values
+    found = keras.tree.flatten(values)
+    if len(found) != 1:
+        raise ValueError(
+            f"{name} must be an array, such as np.array({name}). In Keras, a list has one element "
+            f"for each output, and the model has a single output. Received: a "
+            f"{type(values).__name__} with {len(found)} elements."
+        )
+    return found[0]
+
+
 def check_no_texts(name: str, data: Any) -> None:
     """Raise `ValueError` if data of `fit` are texts, because models read ids.
 

@@ -6,57 +6,35 @@ import inspect
 import logging
 import warnings
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from ut_keras import optimizers
-from ut_keras.metrics import losses
 from ut_keras.metrics import weights as weights_lib
 from ut_keras.models import (
     array_checks,
     auto_xla,
-    compiled_model,
     end_of_data,
     first_batches,
     fit_callbacks,
     generators,
     strategy_checks,
     traced_update,
+    train_step_model,
 )
-from ut_keras.models import losses as model_losses
 from ut_keras.ops import int32, private_api
-from ut_keras.ops.loss_term import LossTerm
-from ut_keras.optimizers import batch_update, learning_rate
-from ut_keras.optimizers import update as update_lib
+from ut_keras.optimizers import learning_rate
 
 _LOG = logging.getLogger("ut_keras")
 
 
-class _SmallOutput(NamedTuple):
-    """The part of a segment's output that XLA's programs return.
+class FittedModel(train_step_model.TrainStepModel):
+    """A model that checks its data before Keras' `fit`, `evaluate` and `predict` run."""
 
-    `optimizers.batch_update` explains segments.
-    """
-
-    logs: dict[str, Any] | None  # the results of the metrics; None if there are several segments
-    logits: Any  # the logits of a segment; None if there is only one segment
-    carried: Any  # the state from which the next segment starts; None if there is only one segment
-
-
-class FittedModel(compiled_model.CompiledModel):
-    """A model that Keras' `fit` trains with the same loss as the trainer of ut_keras.
-
-    `fit` runs `forward` and computes the loss with `loss_terms`. If a subclass overrides `call` or
-    `compute_loss`, `fit` uses these two methods instead, as Keras does.
-    """
-
-    loss_terms: Any
     input_features: Any  # list with the names of the features that the model reads
-    trains_by_steps: Any = False  # True if the loss uses the states of several steps
-    num_segments: Any = 1  # the number of updates for each batch
     _tries_xla = False  # whether `jit_compile="auto"` compiles `train_function` with XLA
     _checked_methods: tuple[str, ...] = ()  # the methods that `_check_once` has checked
     _class_weights = None  # float32 [V], the weight of each id while `fit` runs with class_weight
@@ -175,7 +153,7 @@ class FittedModel(compiled_model.CompiledModel):
             if sample_weight is not None:
                 raise ValueError(_ONE_KIND_OF_WEIGHT)
             table = self._weights_of_classes(class_weight)
-            sample_weight = table[np.asarray(_single("y", y))]
+            sample_weight = table[np.asarray(array_checks.single("y", y))]
         self._check_weights("sample_weight", sample_weight)
         if not self.overrides("train_step"):  # otherwise batches may have another form
             self._check_once("train_on_batch", self._check_first_batch, x, y)
@@ -212,26 +190,17 @@ class FittedModel(compiled_model.CompiledModel):
 
         `jit_compile="auto"` compiles only the update, because validation data may have any shapes.
         """
-        with self._outer_function(is_compiled=not self.jit_is_auto):
+        uses_xla = self._compiles_all_replicas and not self.jit_is_auto
+        with auto_xla.jit_compile_set_to(self, uses_xla):
             super().make_test_function(force)
 
     @property
-    def _splits_update(self):
-        """Whether XLA compiles the update of each replica, without sums over replicas."""
-        return bool(self.jit_compile) and self.distribute_strategy.num_replicas_in_sync > 1
+    def _compiles_all_replicas(self):
+        """Whether XLA compiles the function that runs all replicas.
 
-    @contextlib.contextmanager
-    def _outer_function(self, is_compiled=True):
-        """Return a context in which Keras makes the function that runs all replicas.
-
-        XLA compiles programs for one device. So the context disables XLA for several replicas.
-
-        Args:
-            is_compiled: bool. False disables XLA also for a single replica.
+        XLA compiles programs for one device, so the value is False for several replicas.
         """
-        value = self.jit_compile and is_compiled and not self._splits_update
-        with auto_xla.jit_compile_set_to(self, value):
-            yield
+        return self.jit_compile and not self._splits_update
 
     def make_train_function(self, force: bool = False) -> None:
         """Build the optimizer, then make the train function. Keras calls this method.
@@ -252,7 +221,7 @@ class FittedModel(compiled_model.CompiledModel):
                 f"jit_compile must be False or 'auto' on several replicas: {reason}. "
                 "Received: True."
             )
-        with self._outer_function():
+        with auto_xla.jit_compile_set_to(self, self._compiles_all_replicas):
             if self._class_weights is None:
                 super().make_train_function(force)
             elif not is_made:
@@ -265,7 +234,7 @@ class FittedModel(compiled_model.CompiledModel):
 
     def _weighted_train_step(self, data):
         """Run `train_step`, with the class weights as sample weights."""
-        x, y, weights = keras.utils.unpack_x_y_sample_weight(_single_outputs(data))
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(array_checks.single_outputs(data))
         if weights is not None:
             raise ValueError(_ONE_KIND_OF_WEIGHT)
         ids = int32.cast(tf.convert_to_tensor(y))
@@ -286,7 +255,7 @@ class FittedModel(compiled_model.CompiledModel):
     def _check_weights(self, name, weights):
         """Raise `ValueError` for weights that the default loss does not allow."""
         if weights is not None and self.has_default_loss:
-            weights_lib.check(name, np.asarray(_single(name, weights)))
+            weights_lib.check(name, np.asarray(array_checks.single(name, weights)))
 
     def _observe_first_batch(self, given, name, step, check):
         """Replace a dataset or generator by one that calls `check` with its first batch.
@@ -325,222 +294,10 @@ class FittedModel(compiled_model.CompiledModel):
     def _check_arrays(self, x, y=None, weights=None):
         array_checks.check_no_texts("x", x)
         array_checks.check_no_texts("y", y)
-        targets = _single("y", y) if self.has_default_loss else None
+        targets = array_checks.single("y", y) if self.has_default_loss else None
         features = x if isinstance(x, Mapping) else {}
         array_checks.check(self.specs, features, targets, "targets" in self.input_features)
         self._check_weights("sample_weight", weights)
-
-    def train_step(self, data: Any) -> dict[str, Any]:
-        """Run one update after its data have arrived. Keras calls this method.
-
-        At the end of an epoch of unknown length, `fit` starts one more update. This update fails,
-        because there is no batch left. A control dependency makes every update wait for its data.
-        Without the dependency, the failing update could advance `iterations` and the dropout seeds
-        before it fails, perhaps on some replicas only.
-        """
-        data = _single_outputs(data)
-        step = self._default_loss_step if self._runs_forward else self._keras_train_step
-        if self.jit_compile and not self._splits_update:
-            # A function that XLA compiled always waits for its data. A control dependency would
-            # prevent the function from creating variables of the optimizer and of metrics.
-            return step(data)
-        tensors = [tensor for tensor in tf.nest.flatten(data) if tensor is not None]
-        with tf.control_dependencies(tensors):
-            return step(data)
-
-    def test_step(self, data: Any) -> dict[str, Any]:
-        """Evaluate one batch. Keras calls this method."""
-        data = _single_outputs(data)
-        if self._splits_update and not self.jit_is_auto:
-            step = functools.partial(self._test_step)  # prevents a warning, see `compiled`
-            return tf.function(step, jit_compile=True, autograph=False)(data)
-        return self._test_step(data)
-
-    def _test_step(self, data):
-        if not self._runs_forward:
-            return super().test_step(data)
-        x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-        output, _ = self._output_and_terms(x, y, weights, False)
-        return self.compute_metrics(x, y, output.logits, sample_weight=weights)
-
-    def _default_loss_step(self, data):
-        """Run the update with the default loss, and return the results of the metrics."""
-        if self._splits_update:
-            return self._split_step(data)
-        x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-        done = batch_update.update(
-            self,
-            self.optimizer,
-            lambda carried: self._output_and_terms(x, y, weights, True, carried),
-        )
-        return self.compute_metrics(x, y, done.output.logits, sample_weight=weights)
-
-    def _split_step(self, data):
-        """Run the update of a replica in the programs of `update_in_two_programs`.
-
-        The logits are large. Therefore the second program also updates the metrics, and does not
-        return the logits. If the model has several segments, the programs return the logits, and
-        only the logits of the last segment update the metrics.
-        """
-        x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-        has_segments = batch_update.count(self) > 1
-
-        def forward_and_terms(carried):
-            output, terms = self._output_and_terms(x, y, weights, True, carried)
-            if has_segments:
-                return _SmallOutput(None, output.logits, output.carried), terms
-            logs = self.compute_metrics(x, y, output.logits, sample_weight=weights)
-            return _SmallOutput(logs, None, None), terms
-
-        update = functools.partial(
-            update_lib.update_in_two_programs, more_states=self.metrics_variables
-        )
-        done = batch_update.update(self, self.optimizer, forward_and_terms, update)
-        if has_segments:
-            return self.compute_metrics(x, y, done.output.logits, sample_weight=weights)
-        return done.output.logs
-
-    @property
-    def _runs_forward(self):
-        """Whether a step calls `forward` and computes the default loss.
-
-        Otherwise, Keras' own step calls `call` and `compute_loss`. A subclass may override them.
-        """
-        overrides = self.overrides("call") or self.overrides("compute_loss")
-        return self.has_default_loss and not overrides
-
-    def _keras_train_step(self, data):
-        """Run Keras' train step. Raise ValueError if a setting requires the default loss."""
-        what, received = "loss must not be set", repr(self.loss)
-        if self.has_default_loss:
-            what = "call and compute_loss must not be overridden"
-            received = type(self).__name__
-        if self.trains_by_steps:
-            raise ValueError(
-                f"{what} for act_type=ponder_net, act_type=q_halt or "
-                "recurrence_supervised_every: these settings require the default loss, which uses "
-                f"the states of several steps. Received: {received}."
-            )
-        if self.num_segments > 1:
-            raise ValueError(
-                f"{what} for recurrence_segments, which requires the default loss. "
-                f"Received: {received}."
-            )
-        return super().train_step(data)
-
-    def _output_and_terms(self, x, y, weights, training, carried=None):
-        """Return the output and the loss terms.
-
-        The terms include the losses that the user's layers add with `add_loss`.
-        """
-        array_checks.check_targets(y)
-        private_api.clear_losses(self)  # earlier calls of single layers may have added losses
-        segment = {} if carried is None else {"carried": carried}
-        output = self.forward(x, training, **segment)
-        if self.overrides("loss_terms"):
-            terms = self.loss_terms(output, y, training, *([] if weights is None else [weights]))
-        else:
-            smoothing = self.loss.label_smoothing if training else 0.0
-            terms = model_losses.terms(self, output, y, smoothing, weights)
-        # The losses that the model itself adds are the ponder costs. They are already in `terms`.
-        # Therefore `added` has only the losses of the layers.
-        added = [loss for layer in self.layers for loss in layer.losses]
-        return output, self._weighted(terms, added)
-
-    def _weighted(self, terms, added):
-        """Apply `loss_weights` of `compile`, and update the loss that Keras displays.
-
-        Returns:
-            The weighted terms. The entry "added" has the losses that the user's layers added.
-        """
-        terms["training"] = [
-            term._replace(numerator=self._loss_weight * term.numerator)
-            for term in terms["training"]
-        ]
-        if added:
-            terms["added"] = [LossTerm(tf.add_n(added), tf.constant(1.0))]
-        shown = [tuple(term) for name in terms if name != "extra" for term in terms[name]]
-        if extra := terms.get("extra"):  # the list has one term per layer, all with one denominator
-            shown.append((tf.add_n([term.numerator for term in extra]), extra[0].denominator))
-        if not self.overrides("compute_loss"):  # otherwise Keras displays the result of that method
-            private_api.loss_tracker(self).add(shown)
-        return terms
-
-    def compute_loss(
-        self,
-        x: Any = None,
-        y: Any = None,
-        y_pred: Any = None,
-        sample_weight: Any = None,
-        training: bool = True,
-    ) -> tf.Tensor:
-        """Compute the loss of the logits, plus `self.losses` from the forward pass.
-
-        Keras calls this method from a train step that a user wrote. As in T2T, the loss smooths the
-        labels only in training.
-        """
-        y, sample_weight = _single("y", y), _single("sample_weight", sample_weight)
-        array_checks.check_targets(y)
-        if not self.has_default_loss:
-            compiled_model.check_one_hot(self.loss, y, y_pred)
-            weights = self._weights_of_losses(y_pred, sample_weight)
-            return super().compute_loss(x, y, y_pred, weights, training)
-        smoothing = self.loss.label_smoothing if training else 0.0
-        y_pred, y, sample_weight = self.match_lengths(y_pred, y, sample_weight)
-        term = losses.target_term(y_pred, y, smoothing, self.class_labels, sample_weight)
-        terms = self._weighted({"training": [term]}, self.losses)
-        # Keras sums the gradients of the replicas, so each replica returns its share of the loss.
-        return losses.total(losses.of_all_replicas(terms))
-
-    def compute_metrics(
-        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
-    ) -> dict[str, Any]:
-        """Compute the metrics. Keras first calls this method once with symbolic tensors."""
-        y, sample_weight = _single("y", y), _single("sample_weight", sample_weight)
-        array_checks.check_targets(y)
-        y_pred, y, sample_weight = self.match_lengths(y_pred, y, sample_weight)
-        return super().compute_metrics(x, y, y_pred, sample_weight)
-
-    def _weights_of_losses(self, logits, weights):
-        """Return the weights in a shape that suits Keras' losses.
-
-        Most losses have one value per target, [B, T]. Keras would broadcast weights [B] along the
-        last axis, as if each weight belonged to a position.
-        """
-        if weights is None or logits.shape.rank < 3:
-            return weights
-        weights = weights_lib.as_matrix(weights)
-        if getattr(self.loss, "reduction", None) == "mean_with_sample_weight":
-            # The reduction divides by the sum of the weights, so each target needs its own weight.
-            weights = tf.broadcast_to(weights, tf.shape(logits)[:-1])
-        return weights
-
-
-def _single_outputs(data):
-    """Return a batch with tensors as targets and weights.
-
-    Keras also accepts lists, tuples and dicts of targets and weights, because a model can have
-    several outputs. The function returns the only element of such a container.
-
-    Raises:
-        ValueError: if a container has several elements, because the model has a single output.
-    """
-    x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-    return x, _single("y", y), _single("sample_weight", weights)
-
-
-def _single(name, values):
-    """Return the only element of a list, tuple or dict. Return other values unchanged."""
-    if not isinstance(values, list | tuple | Mapping):
-        return values
-    found = keras.tree.flatten(values)
-    if len(found) != 1:
-        raise ValueError(
-            f"{name} must be an array, such as np.array({name}). In Keras, a list has one element "
-            f"for each output, and the model has a single output. Received: a "
-            f"{type(values).__name__} with {len(found)} elements."
-        )
-    return found[0]
 
 
 _DATA = ("x", "y", "sample_weight")
