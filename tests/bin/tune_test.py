@@ -62,7 +62,9 @@ def _argv(directory, *more, **changed):
 
 def _search(argv):
     """Run a search in this process, as the trainer does, and return the exit code."""
-    return command.from_flags(flags.TRAINER, "", "")(lambda args: tune.run(args, _PROGRAM))(argv)
+    return command.run_with_flags(
+        lambda args: tune.run(args, _PROGRAM), flags.TRAINER, "", "", argv
+    )
 
 
 @pytest.fixture(name="finished_search", scope="module")

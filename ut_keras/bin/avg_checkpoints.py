@@ -33,9 +33,12 @@ _RECORDS = ("run.json", "hparams.json")
 _MAY_DIFFER = ("activation_dtype", "num_rec_steps_sampling")
 
 
-@command.from_flags(flags.AVG_CHECKPOINTS, "ut-avg-checkpoints", __doc__)
-def main(args: command.Args) -> None:
-    """Run ut-avg-checkpoints with parsed flags."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ut-avg-checkpoints and return the exit code."""
+    return command.run_with_flags(_main, flags.AVG_CHECKPOINTS, "ut-avg-checkpoints", __doc__, argv)
+
+
+def _main(args: command.Args) -> None:
     output_path = os.path.abspath(args.output_path)
     if not os.path.basename(args.output_path) or os.path.isdir(output_path):
         raise UsageError(

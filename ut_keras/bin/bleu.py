@@ -16,9 +16,12 @@ from ut_keras.errors import UsageError
 from ut_keras.text import sacre_bleu, text_lines
 
 
-@command.from_flags(flags.BLEU, "ut-bleu", __doc__)
-def main(args: command.Args) -> None:
-    """Run ut-bleu with parsed flags."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ut-bleu and return the exit code."""
+    return command.run_with_flags(_main, flags.BLEU, "ut-bleu", __doc__, argv)
+
+
+def _main(args: command.Args) -> None:
     command_line.require(args, "translation", "reference", what="a file with one segment per line")
     language = _target_language(args)
     if not args.t2t:

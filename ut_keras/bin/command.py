@@ -51,28 +51,27 @@ def run(function: Callable[[list[str]], int | None], argv: Sequence[str] | None 
                     output.drop()
 
 
-def from_flags(
-    table: Sequence[command_line.Flag], program: str, about: str
-) -> Callable[[Callable[[Args], int | None]], Callable[..., int]]:
-    """Return a decorator that converts a function of parsed flags to a command.
+def run_with_flags(
+    function: Callable[[Args], int | None],
+    table: Sequence[command_line.Flag],
+    program: str,
+    about: str,
+    argv: Sequence[str] | None = None,
+) -> int:
+    """Run a command with parsed flags and return its exit code.
 
-    The command is a function from `argv` (see `run`) to an exit code. If `table` includes
-    --registry_help, the user's package (--t2t_usr_dir) is imported before the function is called.
+    If `table` includes --registry_help, the user's package (--t2t_usr_dir) is imported before
+    `function` is called.
 
     Args:
+        function: function from the parsed flags to an exit code. If it returns None, the exit code
+            is 0.
         table: the flags of the command.
         program: str. Name of the command.
         about: str. Description for --help.
+        argv: as in `run`.
     """
-
-    def decorator(function):
-        def main(argv: Sequence[str] | None = None) -> int:
-            """Run the command and return the exit code."""
-            return run(lambda words: _call(function, table, program, about, words), argv)
-
-        return main
-
-    return decorator
+    return run(lambda words: _call(function, table, program, about, words), argv)
 
 
 def _call(function, table, program, about, argv):
@@ -300,7 +299,7 @@ _UNSAFE_CHARACTERS = re.compile(
 def safe_output() -> Iterator[tuple["_Output", "_Output"]]:
     r"""Context manager that makes printing safe for open and closed terminals.
 
-    If the terminal or pipe is closed, the command continues, and later output is discarded.
+    If the terminal or pipe is closed, the command continues and discards later output.
 
     Responses of servers, contents and names of files, and outputs of models may contain escape
     sequences that move the cursor, rename the window or reverse the text. The characters of these
@@ -326,8 +325,8 @@ class _Output:
     Args:
         stream: text stream.
         name: str. The name of the stream in an `OSError`, for example on a full disk. The name of
-            standard error is "". A failure of standard error cannot be reported, so the output that
-            cannot be written is discarded.
+            standard error is "". The command cannot report a failure of standard error, so it
+            discards the output.
     """
 
     def __init__(self, stream, name=""):

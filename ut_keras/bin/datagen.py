@@ -11,6 +11,7 @@ with a number, which --only_list prints. With --task_id=7, the command writes on
 import fnmatch
 import os
 import sys
+from collections.abc import Sequence
 
 from ut_keras.bin import command, command_line, flags
 from ut_keras.errors import UsageError
@@ -19,9 +20,12 @@ from ut_keras.files import json_file
 _MAX_LENGTH = 256  # the value of the hparam max_length for T2T's Transformer
 
 
-@command.from_flags(flags.DATAGEN, "ut-datagen", __doc__)
-def main(args: command.Args) -> None:
-    """Run ut-datagen with parsed flags."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ut-datagen and return the exit code."""
+    return command.run_with_flags(_main, flags.DATAGEN, "ut-datagen", __doc__, argv)
+
+
+def _main(args: command.Args) -> None:
     command_line.require(args, "problem", what=command_line.REGISTERED_NAME)
     from ut_keras import problems
 

@@ -14,6 +14,7 @@ finished.
 import contextlib
 import os
 import sys
+from collections.abc import Sequence
 
 from ut_keras.bin import bleu, command, decoder_setup, flags
 from ut_keras.errors import DataError
@@ -24,9 +25,12 @@ from ut_keras.problems import text_problems
 from ut_keras.text import text_encoder, text_lines, word_vocabulary
 
 
-@command.from_flags(flags.DECODER, "ut-decoder", __doc__)
-def main(args: command.Args) -> None:
-    """Run ut-decoder with parsed flags."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ut-decoder and return the exit code."""
+    return command.run_with_flags(_main, flags.DECODER, "ut-decoder", __doc__, argv)
+
+
+def _main(args: command.Args) -> None:
     setup = decoder_setup.check(args)
     modes = {
         decoder_setup.FILE: _decode_file,

@@ -21,6 +21,7 @@ import pathlib
 import re
 import sys
 import time
+from collections.abc import Sequence
 
 from ut_keras.bin import command, decoder_setup, flags
 from ut_keras.errors import UsageError
@@ -35,9 +36,12 @@ _MODEL_FILES = {"litert": "model.tflite", "onnx": "model.onnx"}
 _PACKAGES = {"ctranslate2": ("ctranslate2",), "onnx": ("tf2onnx", "onnxruntime")}
 
 
-@command.from_flags(flags.EXPORTER, "ut-exporter", __doc__)
-def main(args: command.Args) -> None:
-    """Run ut-exporter with parsed flags."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ut-exporter and return the exit code."""
+    return command.run_with_flags(_main, flags.EXPORTER, "ut-exporter", __doc__, argv)
+
+
+def _main(args: command.Args) -> None:
     if args.export_quantize and args.format in ("saved_model", "safetensors", "onnx"):
         raise UsageError(
             "--export_quantize requires --format=litert or ctranslate2. "

@@ -12,6 +12,7 @@ import os
 import secrets
 import shlex
 import sys
+from collections.abc import Sequence
 
 from ut_keras import hparam_schema, models
 from ut_keras.bin import command, command_line, flags, trainer_setup
@@ -23,9 +24,12 @@ from ut_keras.inference import feature_record
 from ut_keras.training import output_folder
 
 
-@command.from_flags(flags.IMPORT_T2T, "ut-import-t2t", __doc__)
-def main(args: command.Args) -> None:
-    """Run ut-import-t2t with parsed flags."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ut-import-t2t and return the exit code."""
+    return command.run_with_flags(_main, flags.IMPORT_T2T, "ut-import-t2t", __doc__, argv)
+
+
+def _main(args: command.Args) -> None:
     from ut_keras import problems
 
     trainer_setup.check_names(args)

@@ -23,9 +23,12 @@ from ut_keras.files import json_file
 _MAX_RESPONSE_BYTES = 2**23  # parsing can need 30 times as much memory as the response has bytes
 
 
-@command.from_flags(flags.QUERY_SERVER, "ut-query-server", __doc__)
-def main(args: command.Args) -> None:
-    """Run ut-query-server with parsed flags."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ut-query-server and return the exit code."""
+    return command.run_with_flags(_main, flags.QUERY_SERVER, "ut-query-server", __doc__, argv)
+
+
+def _main(args: command.Args) -> None:
     command_line.require(args, "server", "servable_name")
     if args.inputs_once is not None:
         _request(args, args.inputs_once)

@@ -17,6 +17,7 @@ import functools
 import os
 import pathlib
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from ut_keras import models
@@ -37,9 +38,12 @@ _TRIAL = (
 )
 
 
-@command.from_flags(flags.TRAINER, "ut-trainer", __doc__)
-def main(args: command.Args) -> None:
-    """Run ut-trainer with parsed flags."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ut-trainer and return the exit code."""
+    return command.run_with_flags(_main, flags.TRAINER, "ut-trainer", __doc__, argv)
+
+
+def _main(args: command.Args) -> None:
     if args.hparams_range:
         from ut_keras.bin import tune
 

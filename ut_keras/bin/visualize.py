@@ -11,6 +11,7 @@ a story by "|". The question must be the last sentence.
 import importlib.util
 import os
 import sys
+from collections.abc import Sequence
 
 from ut_keras.bin import command, command_line, decoder_setup, flags
 from ut_keras.errors import UsageError
@@ -19,9 +20,12 @@ from ut_keras.inference import line_encoding
 from ut_keras.process import extras
 
 
-@command.from_flags(flags.VISUALIZE, "ut-visualize", __doc__)
-def main(args: command.Args) -> None:
-    """Run ut-visualize with parsed flags."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ut-visualize and return the exit code."""
+    return command.run_with_flags(_main, flags.VISUALIZE, "ut-visualize", __doc__, argv)
+
+
+def _main(args: command.Args) -> None:
     run = decoder_setup.check_run(args)
     _check_flags(args, run)
     from ut_keras.visualize import figures
