@@ -25,17 +25,30 @@ from ut_keras.t2t import models as t2t_models
 from ut_keras.t2t import problem as t2t_problem
 from ut_keras.t2t.naming import Modalities  # noqa: F401
 
-
-def _decorator_for(function):
-    """Return a decorator that calls `function(name, thing)` for the decorated thing.
-
-    The decorator can be used without a name, as in T2T. The name is then that of the thing.
-    """
-    return lambda given=None: registry.decorator(given or None, function)
+# The decorators of this module can be used without a name, as in T2T. The name is then the name of
+# the decorated class or function. `registry.decorator` describes the argument `given`.
 
 
-@_decorator_for
-def register_problem(name: str, problem_class: type[t2t_problem.Problem]) -> None:
+def register_problem(given: Any = None) -> Any:
+    return registry.decorator(given or None, _add_problem)
+
+
+def register_hparams(given: Any = None) -> Any:
+    return registry.decorator(given or None, _add_hparams)
+
+
+def register_ranged_hparams(given: Any = None) -> Any:
+    return registry.decorator(given or None, _add_ranged_hparams)
+
+
+def register_model(given: Any = None) -> Any:
+    return registry.decorator(given or None, _add_model)
+
+
+register_base_problem = register_problem
+
+
+def _add_problem(name: str, problem_class: type[t2t_problem.Problem]) -> None:
     problem_class.name = name
 
     def make_problem():
@@ -48,8 +61,7 @@ def register_problem(name: str, problem_class: type[t2t_problem.Problem]) -> Non
     _add(PROBLEMS, name, make_problem)
 
 
-@_decorator_for
-def register_hparams(name: str, function: Callable) -> None:
+def _add_hparams(name: str, function: Callable) -> None:
     @functools.wraps(function)
     def make_set():
         overridden.check_call(function, f"hparams set {name}", (), f"{function.__name__}()")
@@ -58,8 +70,7 @@ def register_hparams(name: str, function: Callable) -> None:
     _add(SETS, name, make_set)
 
 
-@_decorator_for
-def register_ranged_hparams(name: str, function: Callable) -> None:
+def _add_ranged_hparams(name: str, function: Callable) -> None:
     @functools.wraps(function)
     def fill_ranges(ranges):
         expected = f"{function.__name__}(rhp)"
@@ -69,8 +80,7 @@ def register_ranged_hparams(name: str, function: Callable) -> None:
     _add(RANGES, name, fill_ranges)
 
 
-@_decorator_for
-def register_model(name: str, model_class: type) -> None:
+def _add_model(name: str, model_class: type) -> None:
     ours = t2t_models.built_in_name(model_class)
     if ours is not None:
         models.register_alias(name, ours)
@@ -90,9 +100,6 @@ def register_model(name: str, model_class: type) -> None:
     models.mark_unsupported(name, reason)
 
 
-register_base_problem = register_problem
-
-
 def _ignored_registration(kind, instead):
     """Return a decorator for a kind of registration that only T2T supports.
 
@@ -102,7 +109,7 @@ def _ignored_registration(kind, instead):
     def print_note(name, thing):
         print(f"note: the {kind} {name} of the package cannot be selected; {instead}", flush=True)
 
-    return _decorator_for(print_note)
+    return lambda given=None: registry.decorator(given or None, print_note)
 
 
 register_optimizer = _ignored_registration(
