@@ -104,10 +104,10 @@ def update_in_two_programs(
 
     summed = losses.sum_over_replicas(_first_program(denominators, states)())
 
-    def loss_and_gradients():
-        def with_sums(terms):
-            return losses.with_denominators(terms, summed)
+    def with_sums(terms):
+        return losses.with_denominators(terms, summed)
 
+    def loss_and_gradients():
         return compute(model, optimizer, forward_and_terms, with_sums, fills_gradients)
 
     result, gradients = _compiled(loss_and_gradients)()
