@@ -120,6 +120,45 @@ class UnbuiltTransition(keras.layers.Layer):
         return self.inner(x)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: keras.layers.Bidirectional(keras.layers.GRU(D // 2, return_sequences=True)),
+        lambda: keras.Sequential(
+            [
+                keras.layers.Dense(D),
+                keras.layers.Bidirectional(keras.layers.GRU(D // 2, return_sequences=True)),
+            ]
+        ),
+    ],
+)
+def test_transition_of_keras_gets_the_padding_mask(make, tmp_path):
+    """Layers of Keras have the argument `mask` instead of `padding_mask`."""
+    transformer = transformer_layer.TransformerLayer(attention.MultiHeadAttention(2, D), make())
+    block = stack.TransformerBlock([transformer])
+    depth = recurrence.BasicRecurrence(block, _timing(), N)
+    model = layer_checks.shake(_model(stack.Stack(depth)))
+    states = model(SERIES)
+    for row, length in enumerate(REAL.sum(axis=1)):
+        alone = model(SERIES[row : row + 1, :length])
+        np.testing.assert_allclose(states[row, :length], alone[0], atol=1e-5)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again(SERIES), states)
+    model.compile("sgd", "mse")
+    model.fit(SERIES, np.zeros((B, S, D)), verbose=0)
+
+
+def test_statistics_of_batch_normalization_exclude_padding():
+    transformer = transformer_layer.TransformerLayer(
+        attention.MultiHeadAttention(2, D), keras.layers.BatchNormalization()
+    )
+    model = _model(transformer)
+    states = model(SERIES, training=True)
+    padded = model(np.pad(SERIES, [[0, 0], [0, 2], [0, 0]]), training=True)[:, :S]
+    np.testing.assert_allclose(padded[REAL], states[REAL], atol=1e-5)
+
+
 @pytest.mark.filterwarnings("ignore:`build")  # Keras warns when it loads such a layer
 @pytest.mark.parametrize(
     "make",

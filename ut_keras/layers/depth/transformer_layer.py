@@ -1,5 +1,6 @@
 """The Transformer layer: self-attention, attention to the encoder, transition."""
 
+import warnings
 from typing import Any, NamedTuple
 
 import keras
@@ -53,12 +54,13 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
     Args:
         self_attention: a `MultiHeadAttention`.
         transition: a `FeedForward` or another layer [B, S, D] -> [B, S, D]. The call passes
-            `padding_mask`, `cache` and `training` to it, if its `call` has these arguments. With
-            None, the layer consists only of attention. A transition may have an auxiliary loss, as
-            `SigmaMoE` does. Such a transition returns a NamedTuple with `output` and, in training,
-            `auxiliary_loss_stats`, float32 [B, auxiliary_loss_width]. The recurrence sums these
-            stats over all steps. The transition's method `auxiliary_loss` computes the loss,
-            float32 [B], from the sum.
+            `padding_mask`, `cache` and `training` to it, if its `call` has these arguments. A layer
+            that has the argument `mask` instead of `padding_mask`, such as `keras.layers.LSTM`,
+            gets the padding mask as `mask`. With None, the layer consists only of attention. A
+            transition may have an auxiliary loss, as `SigmaMoE` does. Such a transition returns a
+            NamedTuple with `output` and, in training, `auxiliary_loss_stats`,
+            float32 [B, auxiliary_loss_width]. The recurrence sums these stats over all steps. The
+            transition's method `auxiliary_loss` computes the loss, float32 [B], from the sum.
         memory_attention: a `MultiHeadAttention` to the encoder's output. Only for decoders.
         preprocess_sequence, postprocess_sequence: str. See `PrePostProcess`.
         copy_gate: a `CopyGate`, which lets positions keep their states. Optional.
@@ -253,8 +255,8 @@ class Sublayer(prepostprocess.Processing):
         attention_mask, return_weights: arguments for the wrapped layer, if they are not None. They
             are not part of `**arguments`, because Keras does not allow a mix of tensors and other
             objects in `**arguments`.
-        arguments: further tensors for the wrapped layer. The call omits `padding_mask` if the
-            wrapped layer does not accept it.
+        arguments: further tensors for the wrapped layer. If the wrapped layer does not accept
+            `padding_mask`, the call passes it as `mask`, or omits it if the layer has no `mask`.
 
     Returns:
         `SublayerOutput`.
@@ -279,6 +281,10 @@ class Sublayer(prepostprocess.Processing):
         )
         optional = ("cache", "padding_mask", "training")
         self.not_accepted = frozenset(optional) - plugged_in.accepts(sublayer, *optional)
+        # Keras' own layers call a padding mask `mask`.
+        self.takes_mask = "padding_mask" in self.not_accepted and bool(
+            plugged_in.accepts(sublayer, "mask")
+        )
 
     def build(self, x_shape: Shape) -> None:
         build_all((self.preprocess, self.sublayer, self.postprocess), x_shape)
@@ -298,9 +304,27 @@ class Sublayer(prepostprocess.Processing):
         accepted = {
             name: value for name, value in arguments.items() if name not in self.not_accepted
         }
-        inner = self.sublayer(self.preprocess(x, training=training), **accepted)
+        mask = arguments.get("padding_mask") if self.takes_mask else None
+        processed = self.preprocess(x, training=training)
+        if mask is None:
+            inner = self.sublayer(processed, **accepted)
+        else:
+            inner = _call_with_mask(self.sublayer, processed, mask, accepted)
         result = inner.output if isinstance(inner, tuple) else inner  # type: ignore[attr-defined]
         return SublayerOutput(self.postprocess(result, residual=x, training=training), inner)
+
+
+def _call_with_mask(layer, x, mask, arguments):
+    """Call a layer with Keras' argument `mask`.
+
+    Keras attaches the mask to the input and to the output. `tf.identity` keeps it away from other
+    layers, which get masks as explicit arguments.
+    """
+    with warnings.catch_warnings():
+        # Keras warns that `keras.Sequential` removes the mask, although its layers use the mask.
+        warnings.filterwarnings("ignore", ".*input with a mask attached to it")
+        result = layer(tf.identity(x), mask=mask, **arguments)
+    return result if isinstance(result, tuple) else tf.identity(result)
 
 
 def _attention_arguments(layer, attention_mask, inputs):
