@@ -1,14 +1,17 @@
 """Parts of a model that a user writes as plain Keras layers."""
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.models import examples
 from ut_keras import hparams, models, parts
+from ut_keras.decoding import batch_plan
 from ut_keras.layers.basic import plugged_in
 from ut_keras.layers.depth import input_injection
 from ut_keras.layers.halting import halting
+from ut_keras.layers.transition import separable_convolution, sru, transition
 
 
 class Unbuilt(keras.layers.Layer):
@@ -131,3 +134,86 @@ def test_part_of_another_kind_is_named(monkeypatch):
         _model(monkeypatch, transition, "ffn_layer=plain")
     with pytest.raises(ValueError, match=r"ffn_layer=plain must .* Received: None\.$"):
         _model(monkeypatch, {"transitions": lambda hp, side: None}, "ffn_layer=plain")
+
+
+def _keras_transition(monkeypatch, layer, hparams_set, fields):
+    """Return a model with large weights, whose transition is a layer of Keras."""
+    keras.utils.set_random_seed(0)
+    model = _model(monkeypatch, {"transitions": layer}, f"ffn_layer=plain,{fields}", hparams_set)
+    for weight in model.trainable_variables:
+        weight.assign(0.7 * tf.random.stateless_normal(weight.shape, [1, 2]))
+    return model
+
+
+_MIXING = {
+    "causal convolution": lambda hp, side: keras.layers.Conv1D(hp.hidden_size, 3, padding="causal"),
+    "GRU": lambda hp, side: keras.layers.GRU(hp.hidden_size, return_sequences=True),
+    "GRU in a Sequential": lambda hp, side: keras.Sequential(
+        [keras.layers.GRU(8, return_sequences=True), keras.layers.Dense(hp.hidden_size)]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _MIXING)
+@pytest.mark.parametrize("halted_state", ["transform", "copy"])
+def test_search_is_exact_with_keras_layers_that_read_other_positions(
+    name, halted_state, monkeypatch, caplog
+):
+    """With a cache, such a layer would read one position at a time."""
+    fields = f"act_halted_state={halted_state},act_halting_bias_init=0.5"
+    hparams_set = "adaptive_universal_transformer_tiny"
+    model = _keras_transition(monkeypatch, _MIXING[name], hparams_set, fields)
+    features = {"inputs": examples.INPUTS}
+    found = model.generate(features, decode_length=5)
+    assert "in a transition reads other positions" in caplog.text
+    ids = found.ids[:, 0]
+    logits = model({"inputs": examples.INPUTS, "targets": ids}, training=False)
+    np.testing.assert_array_equal(ids[:, 0], tf.argmax(logits[:, 0], axis=-1))
+    losses = tf.nn.log_softmax(logits)
+    scores = tf.gather(losses, ids, axis=2, batch_dims=2)
+    ended = tf.cumsum(tf.cast(ids == 1, tf.int32), axis=1, exclusive=True) > 0
+    total = tf.reduce_sum(tf.where(ended, 0.0, scores), axis=1)
+    np.testing.assert_allclose(found.scores[:, 0], total, atol=1e-4)
+
+
+def test_inference_computes_halted_positions_that_a_keras_layer_reads(monkeypatch):
+    """In a search and in `predict`, positions that have halted are not skipped."""
+    layer, fields = _MIXING["causal convolution"], "act_halted_state=copy,act_halting_bias_init=0.5"
+    hparams_set = "adaptive_universal_transformer_tiny"
+    model = _keras_transition(monkeypatch, layer, hparams_set, fields)
+    features = {"inputs": examples.INPUTS, "targets": examples.TARGETS}
+    found = model(features, training=False)
+    with tf.GradientTape():  # then the model computes all positions
+        expected = model(features, training=False)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("layer", "reads_padding"),
+    [
+        (lambda: keras.layers.Conv1D(4, 3, padding="same"), True),
+        (lambda: keras.Sequential([keras.layers.Conv1D(4, 3, padding="same")]), True),
+        (lambda: UnbuiltTransition("transition"), False),
+        (lambda: keras.layers.Conv1D(4, 1), False),
+        (lambda: keras.layers.Bidirectional(keras.layers.GRU(2, return_sequences=True)), False),
+        (lambda: keras.Sequential([keras.layers.GRU(4, return_sequences=True)]), False),
+        (lambda: transition.FeedForward(8, 4), False),
+        (lambda: sru.SRU(), False),
+        (lambda: separable_convolution.SeparableConvFeedForward(8, 4), False),
+        (lambda: None, False),
+    ],
+)
+def test_transitions_that_read_padding(layer, reads_padding):
+    assert plugged_in.reads_padding(layer()) == reads_padding
+
+
+def test_sources_of_a_convolution_of_keras_are_not_padded(monkeypatch):
+    """The convolution of Keras reads padding, so sources of other lengths have their own batch."""
+
+    def make(hp, side):
+        return keras.layers.Conv1D(
+            hp.hidden_size, 3, padding="causal" if side == "decoder" else "same"
+        )
+
+    model = _keras_transition(monkeypatch, make, _BASIC, "num_rec_steps=2")
+    assert "reads padding" in batch_plan.why_equal_lengths(model)

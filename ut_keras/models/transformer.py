@@ -16,10 +16,11 @@ from ut_keras.layers.attention.attention_mask import AttentionMask
 from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.layers.basic import embedding, from_hparams, plugged_in, renamed
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
-from ut_keras.layers.depth import stack
+from ut_keras.layers.depth import stack, transformer_layer
 from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.models import flops, prepended, seq2seq
 from ut_keras.models.output import Encoded, ModelOutput
+from ut_keras.ops import private_api
 
 parts.load_all()  # each part is registered in the file of its layer
 
@@ -288,10 +289,26 @@ class Transformer(seq2seq.Seq2Seq):
     def why_not_cached(self) -> str:
         if self.hparams.prepend_mode == prepended.FULL:
             return f"prepend_mode={prepended.FULL} lets inputs attend to each other"
-        return ""
+        return self._why_decoder_mixes()
+
+    @property
+    def decoder_is_causal(self) -> bool:
+        return not self._why_decoder_mixes()
+
+    def _why_decoder_mixes(self):
+        """Return why a transition of the decoder depends on other positions, or ""."""
+        parts = [p for layer in _transitions(self.decoder) for p in plugged_in.mixing_layers(layer)]
+        return f"the layer {parts[0].name} in a transition reads other positions" if parts else ""
+
+    @property
+    def why_target_padding_matters(self) -> str:
+        return "" if self.class_labels else self._why_decoder_mixes()
 
     @property
     def why_source_padding_matters(self) -> str:
+        reading = [layer for layer in _transitions(self.encoder) if plugged_in.reads_padding(layer)]
+        if reading:
+            return f"the transition {reading[0].name} reads padding"
         hp = self.hparams
         if hp.self_attention_type == "dot_product_relative_v2" and not hp.relative_mask_future:
             return "self_attention_type=dot_product_relative_v2 depends on the length in an encoder"
@@ -336,3 +353,13 @@ class TransformerEncoder(Transformer):
     @property
     def input_features(self) -> list[str]:
         return ["inputs"]
+
+
+def _transitions(stack):
+    """Return the transitions of all layers in an encoder or a decoder, which may be None."""
+    layers = () if stack is None else private_api.flatten_layers(stack)
+    return [
+        layer.transition
+        for layer in layers
+        if isinstance(layer, transformer_layer.TransformerLayer)
+    ]

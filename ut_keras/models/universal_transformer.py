@@ -129,7 +129,9 @@ class UniversalTransformer(transformer.Transformer):
 
     @property
     def decoder_is_causal(self) -> bool:
-        return not (self._starts_by_length or self._rule is not None and self._rule.per_example)
+        if self._starts_by_length or self._rule is not None and self._rule.per_example:
+            return False
+        return super().decoder_is_causal
 
     @property
     def _starts_by_length(self):

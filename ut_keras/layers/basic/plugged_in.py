@@ -8,6 +8,23 @@ import keras
 
 from ut_keras.ops import private_api
 
+# Layers of Keras whose output at a position depends on other positions.
+_RECURRENT = (keras.layers.RNN, keras.layers.Bidirectional)  # these layers use a mask of padding
+_CONVOLUTIONS = (
+    keras.layers.Conv1D,
+    keras.layers.Conv1DTranspose,
+    keras.layers.DepthwiseConv1D,
+    keras.layers.SeparableConv1D,
+)
+_OTHERS = (
+    keras.layers.AdditiveAttention,
+    keras.layers.Attention,
+    keras.layers.AveragePooling1D,
+    keras.layers.GroupNormalization,
+    keras.layers.GroupQueryAttention,
+    keras.layers.MaxPooling1D,
+    keras.layers.MultiHeadAttention,
+)
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -31,10 +48,44 @@ def accepts(layer: keras.layers.Layer, *names: str) -> frozenset[str]:
     """
     parameters = inspect.signature(layer.call).parameters
     takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
-    owner = next((cls for cls in type(layer).__mro__ if "call" in vars(cls)), type(layer))
-    if takes_all and owner.__module__.partition(".")[0] != "keras":
+    if takes_all and not _has_call_of_keras(layer):
         return frozenset(names)
     return frozenset(names) & parameters.keys()
+
+
+def _has_call_of_keras(layer):
+    owner = next((cls for cls in type(layer).__mro__ if "call" in vars(cls)), type(layer))
+    return owner.__module__.partition(".")[0] == "keras"
+
+
+def mixing_layers(layer: Any) -> Iterator[keras.layers.Layer]:
+    """Iterate over the parts of a transition that read other positions, without a decoding cache.
+
+    These parts are layers of Keras, such as `LSTM` and `Conv1D`, and layers of this library that
+    would need a cache, such as `SRU`. The function cannot find operations in the `call` of a user's
+    layer. A transition with the method `cache_widths` declares what it reads, so it has none.
+
+    Args:
+        layer: a transition, or None.
+    """
+    if layer is None or hasattr(layer, "cache_widths"):
+        return
+    for part in private_api.flatten_layers(layer):
+        reads_one = isinstance(part, _CONVOLUTIONS) and set(part.kernel_size) == {1}
+        mixes = isinstance(part, (*_RECURRENT, *_CONVOLUTIONS, *_OTHERS)) and not reads_one
+        if mixes or hasattr(part, "cache_widths"):
+            yield part
+
+
+def reads_padding(layer: Any) -> bool:
+    """Return whether a transition contains a layer that reads padding, such as `Conv1D`.
+
+    A user's layer that accepts a mask is expected to use it.
+    """
+    parts = list(mixing_layers(layer))
+    if not parts or not accepts(layer, "padding_mask", "mask"):
+        return bool(parts)
+    return _has_call_of_keras(layer) and not all(isinstance(part, _RECURRENT) for part in parts)
 
 
 def check_call(name: str, layer: Any, positional: int, *keywords: str) -> None:

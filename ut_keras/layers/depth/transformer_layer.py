@@ -134,9 +134,11 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
     def mixes_by_attention_alone(self) -> bool:
         """Whether attention is the only operation that mixes positions.
 
-        The property is False if the attention output of a query depends on the other queries.
+        The property is False if the attention output of a query depends on the other queries, or if
+        the transition reads other positions.
         """
-        return not self._transition_cache_widths() and self.self_attention.queries_are_independent
+        mixes = self._transition_cache_widths() or any(plugged_in.mixing_layers(self.transition))
+        return not mixes and self.self_attention.queries_are_independent
 
     @property
     def cache_order_matters(self) -> bool:
