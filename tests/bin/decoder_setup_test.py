@@ -209,6 +209,48 @@ def test_unknown_problem_names_the_package_flag(error, runs, tmp_path):
     assert "run.json in" in line and "contains this name" in line
 
 
+def _renamed(runs, tmp_path, flag="problem"):
+    """Return the flags of a run whose problem or model is unknown in an (empty) package."""
+    run = shutil.copytree(runs["reverse"], tmp_path / "run")
+    record = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**record, flag: "old_name"}))
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").touch()
+    return {"output_dir": run, "t2t_usr_dir": tmp_path / "package"}
+
+
+def test_renamed_problem_is_decoded_under_its_new_name(flags, error, runs, tmp_path, capsys):
+    renamed = _renamed(runs, tmp_path)
+    line = error(**renamed)
+    assert "Unknown problem: 'old_name'" in line and line.endswith("pass --problem=NEW.")
+    named = {**flags, **renamed, "problem": small_run.PROBLEM}
+    args = command_line.parse(flags_lib.DECODER, _argv(named), "ut-decoder", "")
+    capsys.readouterr()
+    assert decoder_setup.check(args).problem.name == small_run.PROBLEM
+    note = f"no problem old_name is registered, so the run in {renamed['output_dir']} uses"
+    assert note in capsys.readouterr().out
+    # Without the package, the old name is not known to be removed.
+    line = error(**{**named, "t2t_usr_dir": None})
+    assert "--problem must be old_name" in line
+
+
+def test_renamed_problem_must_have_the_features_of_the_run(error, runs, tmp_path):
+    renamed = _renamed(runs, tmp_path)
+    record = feature_record.from_problem(problems.get(small_run.PROBLEM), None)
+    feature_record.save(str(renamed["output_dir"]), record)
+    line = error(**renamed, problem="algorithmic_reverse_decimal40")
+    assert "vocab_size of 'inputs' must match the run in" in line
+
+
+def test_renamed_model_names_the_entry_to_change(error, runs, tmp_path):
+    renamed = _renamed(runs, tmp_path, "model")
+    line = error(**renamed, model="transformer")
+    path = renamed["output_dir"] / "run.json"
+    assert f"--model must be old_name, as in the run in {path.parent}; " in line
+    assert f'if transformer is its new name, change "model" in {path}. ' in line
+    assert "change" not in error(**{**renamed, "t2t_usr_dir": None}, model="transformer")
+
+
 def test_part_of_a_package_names_the_package_flag(error, runs, tmp_path):
     run = shutil.copytree(runs["reverse"], tmp_path / "run")
     values = json.loads((run / "hparams.json").read_text())

@@ -247,6 +247,35 @@ def test_evaluation_of_another_problem_is_noted(tmp_path, capsys):
     assert note in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("schedule", ["train", "evaluate"])
+def test_error_about_a_removed_set_of_a_run_says_to_omit_it(tmp_path, capsys, schedule):
+    argv = [*_argv(tmp_path), f"--output_dir={tmp_path}", f"--schedule={schedule}"]
+    argv.append("--hparams_set=set_of_no_package")
+    small_run.write(tmp_path)
+    assert "omit" not in small_run.error(capsys, trainer.main, argv)
+    run_json.write(str(tmp_path), hparams_set="set_of_no_package")
+    line = small_run.error(capsys, trainer.main, argv)
+    assert f"{tmp_path}/hparams.json has the hparams of this run" in line
+    assert "omit --hparams_set." in line
+    argv.pop()
+    assert _check(tmp_path, *argv[1:], "--hparams_set=").hp.hidden_size == 16
+
+
+@pytest.mark.parametrize("schedule", ["train", "evaluate"])
+def test_renamed_problem_of_a_package_resumes_the_run(tmp_path, capsys, schedule):
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    small_run.write(tmp_path)
+    run_json.write(str(tmp_path), problem="old_name", model="transformer")
+    argv = [f"--output_dir={tmp_path}", f"--schedule={schedule}", "--hparams_set="]
+    assert _check(tmp_path, *argv, f"--t2t_usr_dir={package}").problem.name == small_run.PROBLEM
+    assert "old_name" in capsys.readouterr().out
+    if schedule == "train":
+        with pytest.raises(UsageError, match="--problem must be old_name"):
+            _check(tmp_path, *argv)
+
+
 def test_profile_flag_gives_steps(tmp_path):
     assert _check(tmp_path).profile_steps is None
     assert _check(tmp_path, "--profile=False").profile_steps is None

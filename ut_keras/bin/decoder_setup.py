@@ -244,10 +244,7 @@ def _name(flag, args, records, run_dir):
     for name in noted:
         # A run that was trained on packed examples is decoded with unpacked examples.
         if name.removesuffix("_packed") != (given or noted[0]).removesuffix("_packed"):
-            raise UsageError(
-                f"--{flag} must be {name}, as in the run of the checkpoint. "
-                f"Received: --{flag}={given or noted[0]}."
-            )
+            trainer_setup.check_renamed(flag, name, given or noted[0], args.t2t_usr_dir, run_dir)
     return given or noted[0]
 
 
@@ -261,7 +258,12 @@ def _problem(name, args, run_dir):
     except UnknownNameError as error:
         if args.problem:
             raise
-        raise type(error)(f"{error} run.json in {run_dir!r} contains this name.") from error
+        message = f"{error} run.json in {run_dir!r} contains this name."
+        if args.t2t_usr_dir and type(error) is UnknownNameError:
+            message += (
+                " If --t2t_usr_dir now has this problem under a new name, pass --problem=NEW."
+            )
+        raise type(error)(message) from error
 
 
 def _check_fits(mode, problem, specs, values):

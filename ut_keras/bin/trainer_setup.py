@@ -20,6 +20,7 @@ from ut_keras.hparam_schema import changes as hparam_changes
 from ut_keras.hparam_schema import overrides as hparam_overrides
 from ut_keras.hparam_schema.basic import check_train_steps, train_steps_note
 from ut_keras.inference import decode_hparams, run_directory, run_json
+from ut_keras.registry import UnknownNameError, UnsupportedNameError
 from ut_keras.training import cluster, early_stopping, output_folder
 
 # Schedules that only use an existing checkpoint. All other schedules train.
@@ -223,8 +224,26 @@ def check_names(args: argparse.Namespace) -> None:
         "hparams_set": hparams_lib.get,
     }
     for flag, check_name in checks.items():
-        if getattr(args, flag, None):
-            check_name(getattr(args, flag))
+        name = getattr(args, flag, None)
+        if not name:
+            continue
+        try:
+            check_name(name)
+        except UnknownNameError as error:
+            if flag != "hparams_set" or not _is_set_of_run(name, getattr(args, "output_dir", None)):
+                raise
+            raise type(error)(
+                f"{error} {args.output_dir}/hparams.json has the hparams of this run: to use them, "
+                "omit --hparams_set."
+            ) from error
+
+
+def _is_set_of_run(name, output_dir):
+    """Return whether the hparams.json of a folder was made from the hparams set `name`."""
+    path = os.path.join(output_dir or "", "hparams.json")
+    return bool(output_dir) and (
+        os.path.isfile(path) and run_json.read(output_dir).get("hparams_set") == name
+    )
 
 
 def check_metric_schedule(flag: str, metric: str, schedule: str) -> None:
@@ -354,10 +373,49 @@ def _check_same_run(args, record, output_dir, trains):
     for name in ("model", "problem") if trains else ("model",):
         there, here = record.get(name), getattr(args, name)
         if there is not None and there != here and checkpoint_files.exists(output_dir):
-            raise UsageError(
-                f"--{name} must be {there}, as in the run in {output_dir}; use another "
-                f"--output_dir for a new run. Received: --{name}={here}."
-            )
+            check_renamed(name, there, here, args.t2t_usr_dir, output_dir, trains)
+
+
+def check_renamed(
+    flag: str, recorded: str, given: str, usr_dir: str | None, run_dir: str, trains: bool = False
+) -> None:
+    """Raise `UsageError` unless a run's problem has been renamed in the user's package.
+
+    A problem that is unknown although the package is loaded has been renamed, or removed. The
+    command can then use another problem. The caller compares its vocabularies with the run's.
+
+    Args:
+        flag: str. "problem" or "model".
+        recorded: str. The name in run.json.
+        given: str. The name that the command shall use instead.
+        usr_dir: str or None. The user's package.
+        run_dir: str. The folder of the run.
+        trains: bool. Whether the command trains.
+    """
+    is_unknown = bool(usr_dir) and not _is_known(flag, recorded)
+    if flag == "problem" and is_unknown:
+        print(
+            f"note: no problem {recorded} is registered, so the run in {run_dir} uses {given}",
+            flush=True,
+        )
+        return
+    hint = "; use another --output_dir for a new run" if trains else ""
+    if is_unknown:
+        path = os.path.join(run_dir, run_json.FILENAME)
+        hint += f'; if {given} is its new name, change "{flag}" in {path}'
+    raise UsageError(
+        f"--{flag} must be {recorded}, as in the run in {run_dir}{hint}. "
+        f"Received: --{flag}={given}."
+    )
+
+
+def _is_known(flag, name):
+    """Return whether a problem or model is registered, or is a known name of T2T."""
+    try:
+        problems.get(name) if flag == "problem" else models.check_name(name)
+    except UnknownNameError as error:
+        return isinstance(error, UnsupportedNameError)
+    return True
 
 
 def print_hparam_changes(
