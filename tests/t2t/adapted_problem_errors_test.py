@@ -381,9 +381,26 @@ class Mine(Base):
     }
 
 
-def test_modality_class_of_a_package_raises(make):
-    with pytest.raises(DataError, match="modality of its own.*Received: a subclass of symbol"):
-        make("class Mine(modalities.SymbolModality): pass")
+@pytest.mark.parametrize("value", ["Own", "Own(model_hparams, 258)"])
+def test_modality_class_of_a_package_raises_when_used(make, value):
+    """Other problems of a package that defines such a class can be used."""
+    with pytest.raises(DataError, match="targets of mine must be .* of its own.*Received: Own[.]"):
+        make(
+            """
+class Own(modalities.SymbolModality):
+    def __init__(self, *args): pass
+@registry.register_problem
+class Mine(Base):
+    vocab_type = text_problems.VocabType.CHARACTER
+    def hparams(self, defaults, model_hparams):
+        defaults.modality = {"inputs": modalities.SymbolModality, "targets": VALUE}
+        defaults.vocab_size = {"inputs": 258, "targets": 258}
+@registry.register_problem
+class Other(Base):
+    vocab_type = text_problems.VocabType.CHARACTER
+""".replace("VALUE", value)
+        )
+    assert problems.get("other").feature_specs(make.data_dir)["targets"].modality == "symbol"
 
 
 @pytest.mark.parametrize("body", ["return [metrics.Metrics.NOWHERE]", "raise KeyError('later')"])

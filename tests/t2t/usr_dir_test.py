@@ -325,6 +325,7 @@ def test_t2t_model_raises_when_selected(load, tmp_path, capsys):
 def test_unused_registrations_print_notes(load, capsys):
     load(
         """
+        from tensor2tensor.layers import modalities
         from tensor2tensor.models import transformer
         from tensor2tensor.utils import registry
 
@@ -336,6 +337,10 @@ def test_unused_registrations_print_notes(load, capsys):
         def params():
             raise AssertionError
 
+        @registry.register_symbol_modality("letters")
+        class Letters(modalities.SymbolModality):
+            pass
+
         @registry.register_hparams
         def beside_an_optimizer():
             return transformer.transformer_tiny()
@@ -345,6 +350,7 @@ def test_unused_registrations_print_notes(load, capsys):
     lines = [line for line in out.splitlines() if line.startswith("note: ")]
     assert any("my_sgd" in line and "--hparams=optimizer=" in line for line in lines)
     assert any("attack" in line and "fgsm" in line for line in lines)
+    assert any("modality letters" in line and "SYMBOL" in line for line in lines)
     assert hparams.get("beside_an_optimizer").hidden_size == 128
 
 

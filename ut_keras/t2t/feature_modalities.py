@@ -11,7 +11,7 @@ from typing import Any
 
 from ut_keras.data import features
 from ut_keras.errors import DataError
-from ut_keras.t2t import hparam, problem, text_encoder
+from ut_keras.t2t import hparam, naming, problem, text_encoder
 from ut_keras.t2t.naming import ModalityType
 
 _MODALITIES: dict[str, features.Modality] = {
@@ -25,12 +25,18 @@ def modality(feature: str, kind: str, title: str) -> features.Modality:
 
     Args:
         feature: str. Name of the feature, for the error.
-        kind: str. T2T's name of the modality.
+        kind: str. T2T's name of the modality. It may also be a class of the package.
         title: str. Name of the problem, for the error.
 
     Raises:
         DataError: if no model supports the modality.
     """
+    own = kind if isinstance(kind, type) else type(kind)
+    if issubclass(own, naming.OwnModality):
+        raise DataError(
+            f"The {feature} of {title} must be ModalityType.SYMBOL or ModalityType.CLASS_LABEL. A "
+            f"package cannot define a modality of its own. Received: {own.__name__}."
+        )
     if kind not in _MODALITIES:
         raise DataError(
             f"The inputs and targets of {title} must be {' or '.join(_MODALITIES)}. "

@@ -55,6 +55,14 @@ ModalityType = _name_table(
 )
 
 
+class OwnModality:
+    """Base of the modality classes that a package defines.
+
+    The definition is allowed, because other problems of the package may not use the class. A
+    problem that uses the class raises an error in `feature_modalities.modality`.
+    """
+
+
 class _ModalityClass(str):
     """A modality class of T2T 1.11 and 1.12.
 
@@ -64,10 +72,7 @@ class _ModalityClass(str):
     __slots__ = ()
 
     def __mro_entries__(self, bases):
-        raise NoSuchName(
-            "A package cannot define a modality of its own: ut_keras supports "
-            f"ModalityType.SYMBOL and ModalityType.CLASS_LABEL. Received: a subclass of {self}."
-        )
+        return (OwnModality,)
 
 
 SymbolModality = _ModalityClass(ModalityType.SYMBOL)

@@ -121,6 +121,15 @@ register_attack = register_attack_params = _ignored_registration(
 register_pruning_strategy = register_pruning_params = _ignored_registration(
     "pruning", "pruning is not supported"
 )
+# T2T before 1.12 has these decorators.
+register_symbol_modality = register_class_label_modality = register_generic_modality = (
+    _ignored_registration(
+        "modality", "ut_keras supports ModalityType.SYMBOL and ModalityType.CLASS_LABEL"
+    )
+)
+register_audio_modality = register_image_modality = register_real_modality = (
+    register_video_modality
+) = register_symbol_modality
 
 
 def problem(problem_name: str, **kwargs: Any) -> Any:
