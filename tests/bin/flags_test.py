@@ -73,6 +73,24 @@ def test_absl_flags_name_the_alternative(table, word):
         command_line.parse(table, [word], "", "")
 
 
+@pytest.mark.parametrize(
+    "word, remedy",
+    [
+        ("--source=text", "--decode_from_file"),
+        ("--model_dir=run", "--output_dir"),
+        ("--translations_dir=translations", "once per checkpoint, with --checkpoint_path"),
+        ("--min_steps=0", "once per checkpoint"),
+        ("--wait_minutes=10", "once per checkpoint"),
+        ("--decoder_command={params}", "once per checkpoint"),
+        ("--locally_shard_to_cpu", "uses the CPU if there is no GPU"),
+    ],
+)
+def test_flags_of_t2t_name_the_alternative_in_the_decoder(word, remedy):
+    """`ut-decoder` replaces `t2t-translate-all`, whose flags it does not have."""
+    with pytest.raises(UsageError, match=rf"^{word.partition('=')[0]} .*{remedy}"):
+        command_line.parse(flags.DECODER, [word], "", "")
+
+
 def test_schedules_are_supported_or_not():
     assert not flags.SCHEDULES.keys() & flags.OTHER_SCHEDULES.keys()
     assert "train_and_evaluate" in flags.OTHER_SCHEDULES["local_run"]

@@ -17,6 +17,14 @@ def test_strategy_rejects_too_many_gpus():
     assert f"worker_gpu={gpus + 2}" in str(caught.value)
 
 
+@pytest.mark.parametrize("gpus", [[], ["GPU:0"]])
+def test_error_about_too_many_gpus_names_the_cpu_if_there_is_no_gpu(monkeypatch, gpus):
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: gpus)
+    with pytest.raises(distribution.DeviceError) as caught:
+        distribution.physical_gpus(4)
+    assert str(caught.value).endswith("To use the CPU, set worker_gpu=1.") == (not gpus)
+
+
 def test_strategy_reports_unreachable_tpu(monkeypatch):
     def connect(tpu):
         raise OSError("Name or service not known")

@@ -284,6 +284,7 @@ TRAINER = (
     *_unsupported(_SERVER, worker_replicas=1, worker_id=0, worker_job="/job:localhost", master=""),
     *_unsupported(_SERVER, ps_job="/job:ps", ps_gpu=0, ps_replicas=0),
     *_unsupported(_SERVER, sync=False, std_server_protocol="grpc"),
+    *_unsupported("training uses the CPU if there is no GPU", locally_shard_to_cpu=False),
     *_unsupported(_TPU, use_tpu_estimator=False, tpu_num_shards=8, tpu_job_name=None),
     *_unsupported(_TPU, tpu_infeed_sleep_secs=None, iterations_per_loop=100),
     *_unsupported(
@@ -341,6 +342,16 @@ DECODER_OWN = (
     *_unsupported(_DEFAULT_ONLY, decode_shards=1),
     *_unsupported("outputs are printed or written to a file", decode_in_memory=False),
     *_unsupported(_GRAPH, disable_grappler_optimizations=False),
+    # The flags of t2t-translate-all.
+    *_unsupported("use --decode_from_file", source=None),
+    *_unsupported("use --output_dir or --checkpoint_path", model_dir=None),
+    *_unsupported(
+        "call the command once per checkpoint, with --checkpoint_path and --decode_to_file",
+        translations_dir=None,
+        min_steps=None,
+        wait_minutes=None,
+        decoder_command=None,
+    ),
 )
 _RUNTIME = (
     "intra_op_parallelism_threads",

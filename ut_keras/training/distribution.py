@@ -94,9 +94,10 @@ def physical_gpus(num_gpus: int) -> list[Any]:
     # the strategy must be created before the runtime starts.
     gpus = tf.config.list_physical_devices("GPU")
     if num_gpus > max(1, len(gpus)):
+        remedy = "" if gpus else " To use the CPU, set worker_gpu=1."
         raise DeviceError(
             f"worker_gpu must be at most the number of GPUs of this machine. "
-            f"Received: worker_gpu={num_gpus}, with {len(gpus)} GPUs."
+            f"Received: worker_gpu={num_gpus}, with {len(gpus)} GPUs.{remedy}"
         )
     return gpus[:num_gpus]
 
