@@ -46,6 +46,9 @@ from ut_keras.problems.problem import Texts
 from ut_keras.text import text_encoder, text_lines
 
 _HELD_OUT_EVERY = 20
+# An evaluation split may have a few lines of the train split, such as short sentences. A note comes
+# if it has more than this number and more than this share of its lines.
+_MOST_REPEATED, _MOST_REPEATED_SHARE = 4, 0.1
 _PASS_FOLDER = "Pass the folder (--tmp_dir; in Python, tmp_dir)."
 _CONVERT = "docs/own_data.md shows how to convert CSV to TSV."
 # Words of column names. A first line of these words is probably a header.
@@ -53,6 +56,8 @@ _COLUMN_NAMES = {
     *("source", "target", "src", "tgt", "input", "inputs", "output", "outputs", "targets"),
     *("text", "sentence", "label", "labels", "class", "category", "question", "answer"),
 }
+# Labels that pandas and other programs write for a missing value.
+_MISSING = {"nan", "nat", "<na>"}
 _MAX_LABELS = 10  # maximum number of labels in a line
 BYTES_PER_SUBWORD = 400  # with this number, each subword occurs often enough to be learned
 _PARTS = {"train": "train", "dev": "eval"}  # dict from split to a part of T2T's file names
@@ -122,6 +127,22 @@ class OwnText(text_problems.Text2TextProblem):
 
         for split in self.splits_to_generate(tmp_dir):
             self._note_header(split, tmp_dir)
+        self._note_repeated_lines(tmp_dir)
+
+    def _note_repeated_lines(self, tmp_dir):
+        """Print a note if many lines for evaluation are also lines of the train split."""
+        train = {hash(fields) for fields in self.lines("train", tmp_dir)}
+        for split in self.splits_to_generate(tmp_dir):
+            if split == "train":
+                continue
+            found = [hash(fields) in train for fields in self.lines(split, tmp_dir)]
+            if sum(found) > max(_MOST_REPEATED, len(found) * _MOST_REPEATED_SHARE):
+                print(
+                    f"note: {sum(found):,} of {len(found):,} lines of the {split} split are also "
+                    "in the train split. Its results do not show how good the model is on new "
+                    "texts. Remove repeated lines.",
+                    flush=True,
+                )
 
     def _note_header(self, split, tmp_dir):
         """Print a note if the first line of a file consists of names of columns."""
@@ -231,15 +252,62 @@ class Text2ClassTsv(OwnText, text_problems.Text2ClassProblem):
         shown = sorted(known)
         more = f" and {len(shown) - _MAX_LABELS:,} more" if len(shown) > _MAX_LABELS else ""
         listed = ", ".join(contract.shortened(label) for label in shown[:_MAX_LABELS])
-        print(f"{self.name}: {len(shown):,} labels: {listed}{more}", flush=True)
-        number = sum(1 for _ in self.lines("train", tmp_dir))
-        if len(shown) > max(_MAX_LABELS, number // 2):
-            print(
-                f"note: the {number:,} lines of the train split have {len(shown):,} labels. Check "
-                f"that the label is the last field: each line must be {'<TAB>'.join(self.fields)}."
-                f"{_numbers_hint(known)}",
-                flush=True,
-            )
+        noun = "label" if len(shown) == 1 else "labels"
+        print(f"{self.name}: {len(shown):,} {noun}: {listed}{more}", flush=True)
+        for note in (*_label_notes(shown), *self._order_notes(shown, tmp_dir)):
+            print(f"note: {note}", flush=True)
+
+    def _order_notes(self, labels, tmp_dir):
+        """Return a note if the lines of the train split seem to be label<TAB>text."""
+        number = 0
+        texts: set[str] = set()
+        for text, _ in self.lines("train", tmp_dir):
+            number += 1
+            if len(texts) <= len(labels):
+                texts.add(text)
+        # A text has usually one label, so a file has no more labels than different texts.
+        if len(labels) <= _MAX_LABELS or len(labels) <= min(number // 2, len(texts)):
+            return []
+        return [
+            f"the {number:,} lines of the train split have {len(labels):,} labels. Check that the "
+            f"label is the last field: each line must be {'<TAB>'.join(self.fields)}."
+            f"{_numbers_hint(labels)}"
+        ]
+
+
+def _label_notes(labels):
+    """Return notes on labels that are probably mistakes in the user's file.
+
+    Args:
+        labels: list of str, sorted.
+    """
+    notes = []
+    if len(labels) == 1:
+        notes.append(f"all lines have the label {labels[0]!r}, so there is nothing to learn")
+    if missing := [label for label in labels if label.lower() in _MISSING]:
+        notes.append(
+            f"the label {missing[0]!r} seems to be a missing value. It is a class. Remove these "
+            "lines if they have no label."
+        )
+    by_value: dict[object, list[str]] = {}
+    for label in labels:
+        by_value.setdefault(_value(label), []).append(label)
+    same = [found for found in by_value.values() if len(found) > 1]
+    if same:
+        notes.append(
+            f"the labels {' and '.join(map(repr, same[0][:3]))} seem to mean the same. They are "
+            "different classes. Write them in the same way if they are one class."
+        )
+    return notes
+
+
+def _value(label):
+    """Return the number that a label contains, or the label without upper case."""
+    with contextlib.suppress(ValueError):
+        number = float(label)
+        if number == number:  # not NaN
+            return number
+    return label.casefold()
 
 
 def _numbers_hint(labels):

@@ -194,6 +194,12 @@ def test_missing_train_file_raises(tmp_path, name, file):
         problems.get(name).generate_data(str(tmp_path / "data"), str(tmp_path / "data.csv"))
 
 
+def test_repeated_lines_of_the_train_file_print_a_note(tmp_path, capsys):
+    write(tmp_path, train__tsv=[f"text {i % 3}\ttarget" for i in range(100)])
+    generate("text2text_tsv", tmp_path)
+    assert "note: 5 of 5 lines of the dev split are also in the" in capsys.readouterr().out
+
+
 def test_csv_in_place_of_tsv_names_the_conversion(tmp_path):
     (tmp_path / "train.csv").write_text("text,label\nfine,good\n")
     with pytest.raises(DataError, match=r"with train.csv\. docs/own_data.md shows how .* CSV"):
@@ -212,6 +218,19 @@ def test_csv_in_place_of_tsv_names_the_conversion(tmp_path):
         (['"a"\tx', "b\tx"], "train split: 1 line has a field in double quotes"),
         (['"a ""b"""\tx', "b\tx", "c\tx"], "train split: 1 line has a field in double quotes"),
         ([f"x\ttext {i}" for i in range(12)], "the 12 lines of the train split have 12 labels"),
+        (
+            [f"{i % 2}\ttext {i % 12}" for i in range(40)],
+            "the 40 lines of the train split have 12 labels. Check that the label is the last",
+        ),
+        (["a\tx", "b\tx"], "all lines have the label 'x', so there is nothing to learn"),
+        (["a\tnan", "b\tx"], "the label 'nan' seems to be a missing value. It is a class"),
+        (["a\t<NA>", "b\tx"], "the label '<NA>' seems to be a missing value"),
+        (["a\t1.0", "b\t1", "c\t2"], "the labels '1' and '1.0' seem to mean the same"),
+        (["a\tGood", "b\tgood"], "the labels 'Good' and 'good' seem to mean the same"),
+        (
+            [f"text {i}\t{i % 2}" for i in range(40)],
+            "39 of 39 lines of the dev split are also in the train split. Its results",
+        ),
     ],
 )
 def test_lines_that_look_wrong_print_a_note(tmp_path, capsys, lines, note):
@@ -222,7 +241,8 @@ def test_lines_that_look_wrong_print_a_note(tmp_path, capsys, lines, note):
 
 def test_labels_are_printed_and_good_lines_print_no_note(tmp_path, capsys):
     lines = ['"a" or b\tx', '"quoted"\ty', *[f"text {i}\tx" for i in range(10)]]
-    write(tmp_path, train__tsv=lines, dev__tsv=lines)
+    few = [*lines[:4], *[f"other text {i}\ty" for i in range(8)]]
+    write(tmp_path, train__tsv=lines, dev__tsv=few)
     generate("text2class_tsv", tmp_path)
     printed = capsys.readouterr().out
     assert "text2class_tsv: 2 labels: 'x', 'y'\n" in printed and "note:" not in printed
