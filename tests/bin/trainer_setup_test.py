@@ -276,6 +276,43 @@ def test_renamed_problem_of_a_package_resumes_the_run(tmp_path, capsys, schedule
             _check(tmp_path, *argv)
 
 
+@pytest.mark.parametrize(
+    "hparams, steps, updates",
+    [
+        ("", 400, "400"),  # transformer_tiny has 8,000 steps of warm-up
+        ("", 8000, ""),
+        ("learning_rate_warmup_steps=40", 400, ""),
+        ("learning_rate_schedule=legacy,learning_rate_decay_scheme=noam", 800, "800"),
+        ("learning_rate_schedule=constant", 400, ""),
+        ("optimizer=multistep_adam,optimizer_multistep_accumulate_steps=4", 8000, "2,000"),
+    ],
+)
+def test_run_that_ends_in_the_warm_up_prints_a_note(tmp_path, capsys, hparams, steps, updates):
+    _check(tmp_path, f"--hparams={hparams}", f"--train_steps={steps}")
+    found = re.findall(
+        r"ends after (.*) of the 8,000 updates of the warm-up", capsys.readouterr().out
+    )
+    assert found == ([updates] if updates else [])
+
+
+def test_note_on_a_warm_up_names_a_value_without_note(tmp_path, capsys):
+    _check(tmp_path, "--train_steps=100")
+    [remedy] = re.findall(r"the hparam (\w+=\d+)", capsys.readouterr().out)
+    _check(tmp_path, "--train_steps=100", f"--hparams={remedy}")
+    assert "warm-up" not in capsys.readouterr().out
+
+
+def test_resumed_run_does_not_repeat_notes_on_hparams(tmp_path, capsys):
+    argv = [f"--output_dir={tmp_path}", "--hparams=learning_rate=0.5"]
+    _check(tmp_path, *argv)
+    assert "learning_rate=0.5 has no effect" in capsys.readouterr().out
+    small_run.write(tmp_path, learning_rate=0.5)
+    _check(tmp_path, *argv)
+    assert "has no effect" not in capsys.readouterr().out
+    _check(tmp_path, argv[0], "--hparams=learning_rate=0.4")
+    assert "learning_rate=0.4 has no effect" in capsys.readouterr().out
+
+
 def test_profile_flag_gives_steps(tmp_path):
     assert _check(tmp_path).profile_steps is None
     assert _check(tmp_path, "--profile=False").profile_steps is None

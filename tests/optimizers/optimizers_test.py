@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_keras import hparam_schema, optimizers
+from ut_keras import hparam_schema, hparams, optimizers
 from ut_keras.hparam_schema import basic
 
 _STEPS = 8
@@ -183,3 +183,13 @@ def test_accumulate_steps_require_multistep_adam(name, steps):
 def test_get_rejects_unsupported_hparams():
     with pytest.raises(hparam_schema.HParamError, match="weight_noise=0.1.*optimizer='ftrl'"):
         optimizers.get(_hparams(optimizer="ftrl", weight_noise=0.1))
+
+
+def test_run_that_ends_in_the_warm_up_is_logged(caplog):
+    hp = hparams.get("transformer_tiny", "learning_rate_warmup_steps=200")
+    for steps, logged in ((20, True), (200, False), (None, False)):
+        caplog.clear()
+        optimizers.get(hp, train_steps=steps)
+        assert ("ends after 20 of the 200 updates of the warm-up" in caplog.text) == logged
+    optimizers.get(hp, train_steps=20, learning_rate=0.1)
+    assert not caplog.text

@@ -239,6 +239,7 @@ def _note_other_features(folder, features):
 def _trainer(setup, strategy, compilation):
     """Build the model, the optimizer and the `Trainer`."""
     from ut_keras import optimizers
+    from ut_keras.optimizers import learning_rate
     from ut_keras.training import evaluation
     from ut_keras.training import trainer as trainer_lib
 
@@ -250,7 +251,11 @@ def _trainer(setup, strategy, compilation):
             specs = problem.feature_specs(data_dir)
             model = models.from_specs(args.model, setup.hp, specs, problem.target_space_id)
         decode_hparams.check_depth(setup.decode, model)
-        optimizer = optimizers.get(setup.hp, args.train_steps) if setup.trains else None
+        optimizer = None
+        if setup.trains:
+            # `optimizers.get(hp, train_steps)` would repeat the note on the warm-up.
+            rate = learning_rate.from_hparams(setup.hp, args.train_steps)
+            optimizer = optimizers.get(setup.hp, learning_rate=rate)
     num_replicas = strategy.num_replicas_in_sync
     evaluator = evaluation.Evaluator(
         model,

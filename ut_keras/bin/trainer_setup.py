@@ -18,7 +18,7 @@ from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.hparam_schema import changes as hparam_changes
 from ut_keras.hparam_schema import overrides as hparam_overrides
-from ut_keras.hparam_schema.basic import check_train_steps, train_steps_note
+from ut_keras.hparam_schema.basic import check_train_steps, train_steps_note, warmup_note
 from ut_keras.inference import decode_hparams, run_directory, run_json
 from ut_keras.registry import UnknownNameError, UnsupportedNameError
 from ut_keras.training import cluster, early_stopping, output_folder
@@ -72,6 +72,7 @@ def check(args: argparse.Namespace) -> Setup:
     if trains:
         check_train_steps(hp, args.train_steps)
         _print_note(train_steps_note(hp, args.train_steps))
+        _print_note(warmup_note(hp, args.train_steps))
     decode = _decode_hparams(args, schedule, problem)
     workers = _workers(args)
     _check_data_dir(args)
@@ -153,7 +154,8 @@ def _check_training(args, hp, saved):
     if args.warm_start_from and not checkpoint_files.exists(args.output_dir):
         _check_warm_start(args.warm_start_from)
     output_folder.check(args.output_dir, "" if args.hparams_set else "hparams.json")
-    before = hparams_lib.get(args.hparams_set) if args.hparams_set else saved
+    # A resumed run prints notes only on values that have changed since it started.
+    before = hparams_lib.get(args.hparams_set) if saved is None else saved
     for line in (*hp.ignored_notes(before), *models.unread_notes(args.model, hp, before)):
         _print_note(line)
 

@@ -101,6 +101,27 @@ def train_steps_note(hp: Any, train_steps: int) -> str:
     )
 
 
+def warmup_note(hp: Any, train_steps: int) -> str:
+    """Return a note if a run ends before its warm-up, or "".
+
+    With a much longer warm-up, the learning rate stays almost 0, and the model hardly learns.
+    """
+    warmup = hp.learning_rate_warmup_steps
+    factors = learning_rate_factors(hp.learning_rate_schedule)
+    rises = "linear_warmup" in factors or (
+        "legacy" in factors and hp.learning_rate_decay_scheme != "cyclelinear10x"
+    )
+    steps = train_steps / (hp.optimizer_multistep_accumulate_steps or 1)
+    steps /= getattr(hp, "recurrence_segments", 1)
+    if not rises or not 0 < steps < warmup:
+        return ""
+    return (
+        f"the run ends after {steps:,.0f} of the {warmup:,} updates of the warm-up, so the "
+        "learning rate stays low. For a short run, use more steps or the hparam "
+        f"learning_rate_warmup_steps={max(1, int(steps) // 10)}."
+    )
+
+
 def _has_one_of(chosen, values):
     """Return whether a field has one of the values, or is a product with one of them."""
     if chosen in values:

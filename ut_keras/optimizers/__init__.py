@@ -9,9 +9,11 @@
 from ut_keras.process import silent_tensorflow  # noqa: F401  (before the imports of TensorFlow)
 
 # isort: split
+import logging
 from typing import Any
 
 from ut_keras.hparam_schema import BasicHParams, HParamError
+from ut_keras.hparam_schema.basic import warmup_note
 from ut_keras.optimizers import learning_rate as learning_rate_lib
 from ut_keras.optimizers.adafactor import Adafactor
 from ut_keras.optimizers.adam import Adam, AdamW, MultistepAdam
@@ -47,6 +49,8 @@ def get(
             f"optimizer_multistep_accumulate_steps={steps}."
         )
     if learning_rate is None:
+        if train_steps is not None and (note := warmup_note(hp, train_steps)):
+            logging.getLogger("ut_keras").warning("%s", note)
         learning_rate = learning_rate_lib.from_hparams(hp, train_steps)
     return cls(
         learning_rate,
