@@ -2,12 +2,14 @@
 
 python docs/examples/rest_server.py served/reverse reverse --port=8501
 curl -d '{"instances": ["3 1 4 1 5"]}' http://localhost:8501/v1/models/reverse:predict
+curl http://localhost:8501/v1/models/reverse
 """
 
 import argparse
 import base64
 import json
 import os
+import socket
 from reprlib import repr as shortened
 
 import numpy as np
@@ -24,7 +26,8 @@ ERRORS = (ValueError, TypeError, OverflowError, RecursionError, tf.errors.OpErro
 
 def make_app(folder, name):
     """Return the application that serves a folder, such as served/reverse."""
-    model = tf.saved_model.load(newest_version(folder))
+    version = newest_version(folder)
+    model = tf.saved_model.load(version)
 
     def predict(body):
         function = _signature(body, model.signatures)
@@ -44,7 +47,18 @@ def make_app(folder, name):
         text = json.dumps(result, default=lambda value: value.decode(errors="replace"))
         return Response(text, status, media_type="application/json")
 
-    return Starlette(routes=[Route(f"/v1/models/{name}:predict", answer, methods=["POST"])])
+    async def status(request):
+        state = {"state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
+        entry = {"version": os.path.basename(os.path.abspath(version)), **state}
+        text = json.dumps({"model_version_status": [entry]})
+        return Response(text, media_type="application/json")
+
+    return Starlette(
+        routes=[
+            Route(f"/v1/models/{name}", status),
+            Route(f"/v1/models/{name}:predict", answer, methods=["POST"]),
+        ]
+    )
 
 
 def newest_version(folder):
@@ -150,8 +164,17 @@ if __name__ == "__main__":
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8501)
     args = parser.parse_args()
-    try:
-        print(f"Loading {newest_version(args.folder)}…", flush=True)
-    except ValueError as error:
-        parser.error(str(error))
-    uvicorn.run(make_app(args.folder, args.name), host=args.host, port=args.port)
+    family = socket.AF_INET6 if ":" in args.host else socket.AF_INET
+    with socket.socket(family) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            version = newest_version(args.folder)
+            listener.bind((args.host, args.port))  # before the model is loaded
+        except ValueError as error:
+            parser.error(str(error))
+        except (OSError, OverflowError) as error:
+            parser.error(f"--host and --port must be a free address. Received: {error}.")
+        print(f"Loading {version}…", flush=True)
+        app = make_app(args.folder, args.name)
+        print(f"Serving on http://{args.host}:{args.port}/v1/models/{args.name}", flush=True)
+        uvicorn.Server(uvicorn.Config(app)).run(sockets=[listener])

@@ -109,6 +109,28 @@ def test_ray_server_gives_the_outputs_of_the_run(folder, run):
 
 
 @pytest.mark.slow
+def test_server_reports_its_version_as_tensorflow_serving_does(address):
+    with urllib.request.urlopen(f"http://{address}/v1/models/reverse", timeout=60) as response:
+        [status] = json.load(response)["model_version_status"]
+    assert (status["version"], status["state"]) == ("9", "AVAILABLE")
+    assert status["status"] == {"error_code": "OK", "error_message": ""}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("port", [0, 70000])
+def test_server_names_an_address_that_is_not_free_before_loading(tmp_path, port):
+    (tmp_path / "1").mkdir()  # the server does not load this version
+    with socket.socket() as used:
+        used.bind(("127.0.0.1", 0))
+        used.listen()
+        command = [sys.executable, os.path.join(EXAMPLES, "rest_server.py"), str(tmp_path), "x"]
+        command.append(f"--port={port or used.getsockname()[1]}")
+        found = subprocess.run(command, capture_output=True, text=True)
+    assert found.returncode == 2 and "Loading" not in found.stdout
+    assert "--host and --port must be a free address" in found.stderr.splitlines()[-1]
+
+
+@pytest.mark.slow
 def test_server_takes_other_signatures_and_encodings(address):
     instances = [{"inputs": "2 7", "targets": "7 2"}, {"inputs": "2 7", "targets": "2 7"}]
     status, answer = _post(address, {"signature_name": "score", "instances": instances})
