@@ -91,6 +91,15 @@ def test_flags_of_t2t_name_the_alternative_in_the_decoder(word, remedy):
         command_line.parse(flags.DECODER, [word], "", "")
 
 
+@pytest.mark.parametrize("first", ["one", "two"])
+def test_second_package_prints_a_note(capsys, first):
+    """As in T2T, a command loads one package."""
+    args = _parse(f"--t2t_usr_dir={first}", "--t2t_usr_dir=two")
+    note = "note: --t2t_usr_dir is given more than once. As in T2T, only the last value has an"
+    assert args.t2t_usr_dir == "two"
+    assert (f"{note} effect: 'two', not 'one'" in capsys.readouterr().out) == (first == "one")
+
+
 def test_schedules_are_supported_or_not():
     assert not flags.SCHEDULES.keys() & flags.OTHER_SCHEDULES.keys()
     assert "train_and_evaluate" in flags.OTHER_SCHEDULES["local_run"]

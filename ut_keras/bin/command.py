@@ -212,8 +212,9 @@ def import_user_package(
 
     path = os.path.realpath(directory)
     if not os.path.isfile(os.path.join(path, "__init__.py")):
+        several = " To use several packages, import them in one package." * ("," in directory)
         raise UsageError(
-            f"--t2t_usr_dir must be a folder with an __init__.py. Received: {directory!r}."
+            f"--t2t_usr_dir must be a folder with an __init__.py. Received: {directory!r}.{several}"
         )
     try:
         return usr_dir.load(path, flags, words)

@@ -172,7 +172,8 @@ def _add(parser, flag):
         )
 
 
-_OVERRIDES = ("hparams", "decode_hparams")  # flags whose value sets several fields
+# Flags that a user may give several times in the belief that the values are joined.
+_OVERRIDES = ("hparams", "decode_hparams", "t2t_usr_dir")
 
 
 class _LastOverrides(argparse.Action):
