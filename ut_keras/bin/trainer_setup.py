@@ -241,7 +241,7 @@ def check_names(args: argparse.Namespace) -> None:
 
 
 def _is_set_of_run(name, output_dir):
-    """Return whether the hparams.json of a folder was made from the hparams set `name`."""
+    """Return whether a folder's hparams.json is from the hparams set `name`."""
     path = os.path.join(output_dir or "", "hparams.json")
     return bool(output_dir) and (
         os.path.isfile(path) and run_json.read(output_dir).get("hparams_set") == name
@@ -381,7 +381,7 @@ def _check_same_run(args, record, output_dir, trains):
 def check_renamed(
     flag: str, recorded: str, given: str, usr_dir: str | None, run_dir: str, trains: bool = False
 ) -> None:
-    """Raise `UsageError` unless a run's problem has been renamed in the user's package.
+    """Raise `UsageError` unless the user's package renamed the run's problem.
 
     A problem that is unknown although the package is loaded has been renamed, or removed. The
     command can then use another problem. The caller compares its vocabularies with the run's.

@@ -356,7 +356,7 @@ class TransformerEncoder(Transformer):
 
 
 def _transitions(stack):
-    """Return the transitions of all layers in an encoder or a decoder, which may be None."""
+    """Return all transitions of `stack`, an encoder, a decoder or None."""
     layers = () if stack is None else private_api.flatten_layers(stack)
     return [
         layer.transition

@@ -59,9 +59,9 @@ def _has_call_of_keras(layer):
 
 
 def mixing_layers(layer: Any) -> Iterator[keras.layers.Layer]:
-    """Iterate over the parts of a transition that read other positions, without a decoding cache.
+    """Yield the layers in a transition that read other positions and have no cache.
 
-    These parts are layers of Keras, such as `LSTM` and `Conv1D`, and layers of this library that
+    They are layers of Keras, such as `LSTM` and `Conv1D`, and layers of this library that
     would need a cache, such as `SRU`. The function cannot find operations in the `call` of a user's
     layer. A transition with the method `cache_widths` declares what it reads, so it has none.
 
@@ -78,7 +78,7 @@ def mixing_layers(layer: Any) -> Iterator[keras.layers.Layer]:
 
 
 def reads_padding(layer: Any) -> bool:
-    """Return whether a transition contains a layer that reads padding, such as `Conv1D`.
+    """Return whether a layer of a transition reads padding, such as `Conv1D`.
 
     A user's layer that accepts a mask is expected to use it.
     """
