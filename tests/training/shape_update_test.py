@@ -19,6 +19,15 @@ class _NumpyModel(toy.ToyModel):
         return output._replace(logits=output.logits + tf.stop_gradient(zeros))
 
 
+class _TracedModel(toy.ToyModel):
+    """A model whose operations raise an error if their shape is static."""
+
+    def forward(self, features, training=None):
+        if features["inputs"].shape[1] is not None:
+            raise NotImplementedError("This operation needs a dynamic shape.")
+        return super().forward(features, training)
+
+
 def _make(model_class):
     """Return a model and a function that makes the update of the model, with or without XLA."""
     keras.utils.set_random_seed(0)
@@ -58,6 +67,16 @@ def test_update_falls_back_to_form_without_xla():
     assert "--xla_compile=auto" in line and "PyFunc is not supported" in line and "\n" not in line
     for compiled, not_compiled in zip(*trained, strict=True):
         np.testing.assert_allclose(compiled, not_compiled, atol=1e-6)
+
+
+def test_update_falls_back_if_the_trace_fails():
+    """Some operations raise an error in Python, before XLA compiles them."""
+    _, make = _make(_TracedModel)
+    lines = []
+    update = shape_update.ShapeUpdate(make(True), lambda: make(False), lines.append)
+    for length in (3, 4):
+        assert np.isfinite(update(_batch(length)).loss)
+    assert len(lines) == 1 and "needs a dynamic shape" in lines[0]
 
 
 def test_update_without_fallback_raises_the_error_of_xla():

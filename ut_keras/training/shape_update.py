@@ -54,20 +54,19 @@ class ShapeUpdate:
             return self._updates[shapes](batch)
         # For the first shape, the caller prints a line about the compilation.
         with self._stopwatch(shapes) if self._updates else contextlib.nullcontext():
-            self._updates[shapes] = self.step.get_concrete_function(batch)
-            return self._first_result(batch, self._updates[shapes])
+            return self._first_result(shapes, batch)
 
     def _stopwatch(self, shapes):
         largest = max(shapes, key=len)
         what = f"the update for batches of {' × '.join(map(str, largest))}"
         return live_line.Stopwatch(f"Compiling {what}…", f"Compiled {what}")
 
-    def _first_result(self, batch, update):
-        """Return the result of the first call of an update, which XLA compiles."""
+    def _first_result(self, shapes, batch):
+        """Return the result of the first update for these shapes, or of the fallback."""
         if self.fallback is None:
-            return update(batch)
+            return self._compiled(shapes, batch)
         try:
-            return update(batch)
+            return self._compiled(shapes, batch)
         except xla_errors.NOT_COMPILED as error:
             self.print_line(
                 "note: --xla_compile=auto: training without XLA, because XLA cannot compile the "
@@ -75,6 +74,13 @@ class ShapeUpdate:
             )
         self.step, self._is_replaced = self.fallback(), True
         return self.step(batch)
+
+    def _compiled(self, shapes, batch):
+        """Compile the update for these shapes, and return its first result."""
+        update = self.step.get_concrete_function(batch)
+        result = update(batch)
+        self._updates[shapes] = update
+        return result
 
 
 def _shapes(batch):
