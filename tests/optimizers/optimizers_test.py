@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from ut_keras import hparam_schema, hparams, optimizers
 from ut_keras.hparam_schema import basic
+from ut_keras.optimizers import learning_rate
 
 _STEPS = 8
 _SHAPES = {"kernel": (3, 4), "table": (5, 2), "bias": (4,)}
@@ -193,3 +194,16 @@ def test_run_that_ends_in_the_warm_up_is_logged(caplog):
         assert ("ends after 20 of the 200 updates of the warm-up" in caplog.text) == logged
     optimizers.get(hp, train_steps=20, learning_rate=0.1)
     assert not caplog.text
+
+
+def test_segments_do_not_lengthen_the_warm_up(caplog):
+    """A batch has an update for each segment, but the schedule counts batches."""
+    hp = hparams.get(
+        "universal_transformer_tiny", "learning_rate_warmup_steps=100,recurrence_segments=4"
+    )
+    schedule = learning_rate.from_hparams(hp, train_steps=100)
+    assert float(schedule(400)) == max(float(schedule(step)) for step in (200, 300, 400, 500))
+    optimizers.get(hp, train_steps=100)
+    assert not caplog.text
+    optimizers.get(hp, train_steps=99)
+    assert "ends after 99 of the 100 updates of the warm-up" in caplog.text

@@ -112,7 +112,6 @@ def warmup_note(hp: Any, train_steps: int) -> str:
         "legacy" in factors and hp.learning_rate_decay_scheme != "cyclelinear10x"
     )
     steps = train_steps / (hp.optimizer_multistep_accumulate_steps or 1)
-    steps /= getattr(hp, "recurrence_segments", 1)
     if not rises or not 0 < steps < warmup:
         return ""
     return (
