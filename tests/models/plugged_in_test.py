@@ -188,6 +188,25 @@ def test_inference_computes_halted_positions_that_a_keras_layer_reads(monkeypatc
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+class UserRecurrence(keras.layers.Layer):
+    """A user's layer that contains a recurrence, and accepts no mask."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = keras.layers.GRU(4, return_sequences=True)
+
+    def call(self, x):
+        return self.inner(2 * x)
+
+
+def _functional(*layers):
+    """Return a functional model of layers that follow each other."""
+    inputs = x = keras.Input((None, 4))
+    for layer in layers:
+        x = layer(x)
+    return keras.Model(inputs, x)
+
+
 @pytest.mark.parametrize(
     ("layer", "reads_padding"),
     [
@@ -197,6 +216,11 @@ def test_inference_computes_halted_positions_that_a_keras_layer_reads(monkeypatc
         (lambda: keras.layers.Conv1D(4, 1), False),
         (lambda: keras.layers.Bidirectional(keras.layers.GRU(2, return_sequences=True)), False),
         (lambda: keras.Sequential([keras.layers.GRU(4, return_sequences=True)]), False),
+        (lambda: _functional(keras.layers.GRU(4, return_sequences=True)), False),
+        # Keras passes no mask to these recurrences.
+        (lambda: _functional(keras.layers.Conv1D(4, 1), keras.layers.GRU(4)), True),
+        (lambda: keras.Sequential([UserRecurrence()]), True),
+        (lambda: keras.Sequential([keras.layers.GRU(4), keras.layers.Softmax()]), True),
         (lambda: transition.FeedForward(8, 4), False),
         (lambda: sru.SRU(), False),
         (lambda: separable_convolution.SeparableConvFeedForward(8, 4), False),

@@ -149,6 +149,18 @@ def test_transition_of_keras_gets_the_padding_mask(make, tmp_path):
     model.fit(SERIES, np.zeros((B, S, D)), verbose=0)
 
 
+def test_transition_of_keras_with_softmax_gets_no_mask():
+    """The mask of Keras' `Softmax` must have the shape of its input."""
+    layers = [keras.layers.Dense(2 * D), keras.layers.Softmax(), keras.layers.Dense(D)]
+    transition = keras.Sequential(layers)
+    transformer = transformer_layer.TransformerLayer(attention.MultiHeadAttention(2, D), transition)
+    model = layer_checks.shake(_model(transformer))
+    states = model(SERIES)
+    for row, length in enumerate(REAL.sum(axis=1)):
+        alone = model(SERIES[row : row + 1, :length])
+        np.testing.assert_allclose(states[row, :length], alone[0], atol=1e-5)
+
+
 def test_statistics_of_batch_normalization_exclude_padding():
     transformer = transformer_layer.TransformerLayer(
         attention.MultiHeadAttention(2, D), keras.layers.BatchNormalization()

@@ -77,15 +77,41 @@ def mixing_layers(layer: Any) -> Iterator[keras.layers.Layer]:
             yield part
 
 
+def takes_mask(layer: keras.layers.Layer) -> bool:
+    """Return whether a layer gets the padding mask as `mask`, as Keras' own layers do.
+
+    Keras would also pass the mask to a `Softmax` in a `Sequential`. `Softmax` would raise an error,
+    because its mask must have the shape of its input. Such a layer gets no mask.
+    """
+    if accepts(layer, "padding_mask") or not accepts(layer, "mask"):
+        return False
+    return not (_has_call_of_keras(layer) and _has_softmax(layer))
+
+
+def _has_softmax(layer):
+    return isinstance(layer, keras.layers.Softmax) or any(map(_has_softmax, _members(layer)))
+
+
+def _members(layer):
+    """Return the layers of a `Sequential` or a functional model, without its inputs."""
+    layers = layer.layers if isinstance(layer, keras.Model) else []
+    return [part for part in layers if not isinstance(part, keras.layers.InputLayer)]
+
+
 def reads_padding(layer: Any) -> bool:
     """Return whether a layer of a transition reads padding, such as `Conv1D`.
 
     A user's layer that accepts a mask is expected to use it.
     """
     parts = list(mixing_layers(layer))
-    if not parts or not accepts(layer, "padding_mask", "mask"):
+    if not parts or not (accepts(layer, "padding_mask") or takes_mask(layer)):
         return bool(parts)
-    return _has_call_of_keras(layer) and not all(isinstance(part, _RECURRENT) for part in parts)
+    if not _has_call_of_keras(layer):
+        return False
+    if not all(isinstance(part, _RECURRENT) for part in parts):
+        return True
+    # A layer without `supports_masking` removes the mask for the layers after it.
+    return any(reads_padding(part) or not part.supports_masking for part in _members(layer))
 
 
 def check_call(name: str, layer: Any, positional: int, *keywords: str) -> None:

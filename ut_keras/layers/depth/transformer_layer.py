@@ -284,9 +284,7 @@ class Sublayer(prepostprocess.Processing):
         optional = ("cache", "padding_mask", "training")
         self.not_accepted = frozenset(optional) - plugged_in.accepts(sublayer, *optional)
         # Keras' own layers call a padding mask `mask`.
-        self.takes_mask = "padding_mask" in self.not_accepted and bool(
-            plugged_in.accepts(sublayer, "mask")
-        )
+        self.takes_mask = plugged_in.takes_mask(sublayer)
 
     def build(self, x_shape: Shape) -> None:
         build_all((self.preprocess, self.sublayer, self.postprocess), x_shape)
