@@ -131,11 +131,16 @@ class OwnText(text_problems.Text2TextProblem):
 
     def _note_repeated_lines(self, tmp_dir):
         """Print a note if many lines for evaluation are also lines of the train split."""
-        train = {hash(fields) for fields in self.lines("train", tmp_dir)}
-        for split in self.splits_to_generate(tmp_dir):
-            if split == "train":
-                continue
-            found = [hash(fields) in train for fields in self.lines(split, tmp_dir)]
+        # The train file may be large, so only the hashes of the other splits are kept.
+        hashes = {
+            split: [hash(fields) for fields in self.lines(split, tmp_dir)]
+            for split in self.splits_to_generate(tmp_dir)
+            if split != "train"
+        }
+        others = {number for numbers in hashes.values() for number in numbers}
+        train = others.intersection(hash(fields) for fields in self.lines("train", tmp_dir))
+        for split, numbers in hashes.items():
+            found = [number in train for number in numbers]
             if sum(found) > max(_MOST_REPEATED, len(found) * _MOST_REPEATED_SHARE):
                 print(
                     f"note: {sum(found):,} of {len(found):,} lines of the {split} split are also "

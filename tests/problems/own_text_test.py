@@ -1,5 +1,6 @@
 import os
 import re
+import tracemalloc
 import types
 
 import pytest
@@ -198,6 +199,16 @@ def test_repeated_lines_of_the_train_file_print_a_note(tmp_path, capsys):
     write(tmp_path, train__tsv=[f"text {i % 3}\ttarget" for i in range(100)])
     generate("text2text_tsv", tmp_path)
     assert "note: 5 of 5 lines of the dev split are also in the" in capsys.readouterr().out
+
+
+def test_check_for_repeated_lines_stores_no_line_of_the_train_file(tmp_path):
+    write(tmp_path, train__txt=[f"line {i}" for i in range(20_000)], dev__txt=["line 1", "line"])
+    problem = problems.get("text2self_txt")
+    tracemalloc.start()
+    problem._note_repeated_lines(str(tmp_path))
+    largest = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert largest < 500_000
 
 
 def test_csv_in_place_of_tsv_names_the_conversion(tmp_path):
