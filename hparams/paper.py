@@ -23,7 +23,7 @@ from ut_keras.hparams.universal_transformer import make_universal
 
 
 def start_deep(hp: UniversalTransformerHParams) -> UniversalTransformerHParams:
-    """Return `hp` with a halting bias that starts with nearly `act_max_steps` steps."""
+    """Return `hp` with a halting bias for nearly `act_max_steps` steps at first."""
     return replace(hp, act_halting_bias_init=-3.0)
 
 

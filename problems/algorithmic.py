@@ -1,4 +1,4 @@
-"""Generated tasks on strings of symbols: copy, shift, reverse, sort, arithmetic.
+"""Generated tasks on symbol strings: copy, shift, reverse, add, multiply, sort.
 
 A record of `algorithmic_addition_decimal40`, 59 + 4 = 63, least significant digit first:
 
@@ -93,7 +93,7 @@ def _to_ids(symbols):
 
 
 class HeldOut(AlgorithmicProblem):
-    """A task whose dev split has the train lengths, but other strings.
+    """A task whose train and dev splits have different strings of the same lengths.
 
     One in 50 of all strings with more than one symbol belongs to the dev split. There are so few
     strings of one symbol that the dev split would contain the same string again and again.
@@ -111,7 +111,7 @@ class HeldOut(AlgorithmicProblem):
 
 
 class ReverseNlplike(AlgorithmicProblem):
-    """A task to reverse strings with the lengths and symbols of sentences.
+    """A task to reverse strings that are distributed like sentences.
 
     Lengths are normally distributed with mean 35 and standard deviation 7. Symbols follow Zipf's
     law.

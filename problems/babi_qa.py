@@ -175,7 +175,7 @@ def _wrong_answers(task, logits, targets, features):
 
 
 class BabiQaConcat(_BabiProblem):
-    """A problem of question and story as one sequence of words, with T2T's files."""
+    """A problem whose question and story are one sequence of words, in T2T's files."""
 
     line_note = f"a line must be QUESTION <EOS> {_SEPARATOR} STORY, with spaces between all tokens"
     line_mark = f" <EOS> {_SEPARATOR} "

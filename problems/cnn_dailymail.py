@@ -1,4 +1,6 @@
-"""CNN / Daily Mail: 312,000 news articles and highlights, under T2T's name.
+"""CNN / Daily Mail: 312,000 news articles and their highlights.
+
+The problem has T2T's name.
 
     cnn/stories/SHA-1 OF ITS ADDRESS.story
         (CNN) -- …          the article
@@ -86,7 +88,10 @@ class SummarizeCnnDailymail32k(text_problems.Text2TextProblem):
 
 
 def _read_story(path):
-    """Return (paragraphs of the article, highlights), each with an end mark."""
+    """Return (paragraphs of the article, highlights).
+
+    Each paragraph and each highlight ends with an end mark, such as a full stop.
+    """
     article: list[str] = []
     highlights: list[str] = []
     reads_highlights = False

@@ -1,4 +1,6 @@
-"""Classification of one or two texts: GLUE, SNLI and SciTail, under T2T's names.
+"""Classification of one or two texts: tasks of GLUE, SNLI and SciTail.
+
+The problems have T2T's names.
 
     cola                      "Our friends won't buy this analysis."                    acceptable
     sentiment_sst_binary      "hide new secretions from the parental units"             neg

@@ -96,7 +96,7 @@ def _literal(rng, length):
 
 
 def _operate(rng, op, text, value, length):
-    """Return (text, value) of an operation. Its first operand is `text`, `value`."""
+    """Return (text, value) of an operation on the operand `text` with this `value`."""
     second, second_value = _literal(rng, length)
     if op == "for":
         times = rng.randrange(1, 10)
@@ -172,7 +172,10 @@ class PythonProgram:
     # Methods that sample parts of operations.
 
     def _operands(self, count):
-        """Return `count` pairs (text, value) in random order, with the previous result."""
+        """Return `count` pairs (text, value) in random order.
+
+        One pair is the result of the previous operation, if there is one.
+        """
         operands = [] if self._previous is None else [self._previous]
         while len(operands) < count:
             value = self._rng.randint(1, 10 ** self._length())

@@ -46,8 +46,8 @@ from ut_keras.problems.problem import Texts
 from ut_keras.text import text_encoder, text_lines
 
 _HELD_OUT_EVERY = 20
-# An evaluation split may have a few lines of the train split, such as short sentences. A note comes
-# if it has more than this number and more than this share of its lines.
+# An evaluation split may have a few lines of the train split, such as short sentences. Data
+# generation prints a note if the number and the share of repeated lines exceed these values.
 _MOST_REPEATED, _MOST_REPEATED_SHARE = 4, 0.1
 _PASS_FOLDER = "Pass the folder (--tmp_dir; in Python, tmp_dir)."
 _CONVERT = "docs/own_data.md shows how to convert CSV to TSV."
@@ -144,8 +144,8 @@ class OwnText(text_problems.Text2TextProblem):
             if sum(found) > max(_MOST_REPEATED, len(found) * _MOST_REPEATED_SHARE):
                 print(
                     f"note: {sum(found):,} of {len(found):,} lines of the {split} split are also "
-                    "in the train split. Its results do not show how good the model is on new "
-                    "texts. Remove repeated lines.",
+                    "in the train split. Results on this split do not show how good the model is "
+                    "on new texts. Remove the repeated lines.",
                     flush=True,
                 )
 
@@ -270,7 +270,7 @@ class Text2ClassTsv(OwnText, text_problems.Text2ClassProblem):
             number += 1
             if len(texts) <= len(labels):
                 texts.add(text)
-        # A text has usually one label, so a file has no more labels than different texts.
+        # A text usually has one label, so a file has no more labels than different texts.
         if len(labels) <= _MAX_LABELS or len(labels) <= min(number // 2, len(texts)):
             return []
         return [
@@ -291,8 +291,8 @@ def _label_notes(labels):
         notes.append(f"all lines have the label {labels[0]!r}, so there is nothing to learn")
     if missing := [label for label in labels if label.lower() in _MISSING]:
         notes.append(
-            f"the label {missing[0]!r} seems to be a missing value. It is a class. Remove these "
-            "lines if they have no label."
+            f"the label {missing[0]!r} seems to be a missing value, but it counts as a class. "
+            "Remove these lines if they have no label."
         )
     by_value: dict[object, list[str]] = {}
     for label in labels:
@@ -300,14 +300,14 @@ def _label_notes(labels):
     same = [found for found in by_value.values() if len(found) > 1]
     if same:
         notes.append(
-            f"the labels {' and '.join(map(repr, same[0][:3]))} seem to mean the same. They are "
-            "different classes. Write them in the same way if they are one class."
+            f"the labels {' and '.join(map(repr, same[0][:3]))} seem to mean the same, but they "
+            "are different classes. If they are one class, write them in the same way."
         )
     return notes
 
 
 def _value(label):
-    """Return the number that a label contains, or the label without upper case."""
+    """Return a label as a number, or in lower case if it is not a number."""
     with contextlib.suppress(ValueError):
         number = float(label)
         if number == number:  # not NaN

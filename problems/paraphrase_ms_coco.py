@@ -1,4 +1,6 @@
-"""Captions of the same picture as paraphrases (MS COCO 2014), under T2T's names.
+"""Captions of the same picture as paraphrases (MS COCO 2014).
+
+The problems have T2T's names.
 
     inputs   "A bicycle replica with a clock as the front wheel."       ids of subwords, EOS
     targets  "The bike has a clock as a tire."                          ids, EOS

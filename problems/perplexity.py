@@ -18,7 +18,7 @@ from ut_keras.text import text_encoder
 
 
 def per_word(encoder: text_encoder.TextEncoder) -> features.FeatureMetric:
-    """Return the `FeatureMetric` of the perplexity per word with this encoder."""
+    """Return the `FeatureMetric` of the perplexity per word of encoded targets."""
     words_of = _Words(encoder)
 
     def function(logits, targets, features):

@@ -238,7 +238,7 @@ class Problem:
         return _RESULT_NAMES not in next(defining)
 
     def feature_languages(self) -> dict[str, str]:
-        """Return {"inputs": "en", "targets": "zh"} for a translation, or {} otherwise.
+        """Return {"inputs": "en", "targets": "zh"} for translation problems, otherwise {}.
 
         BLEU's tokenizer depends on the language of the targets.
         """
@@ -327,10 +327,7 @@ class Problem:
 
     @functools.cached_property
     def left_out(self) -> collections.Counter[str]:
-        """A Counter of skipped samples: from a reason to their number.
-
-        `generate_samples` skips these samples.
-        """
+        """The number of samples that `generate_samples` skipped, for each reason."""
         return collections.Counter()
 
     def num_shards(self, split: str) -> int:
@@ -393,7 +390,7 @@ class Problem:
 
     @property
     def encodes_samples_itself(self) -> bool:
-        """Whether a subclass encodes samples itself: it overrides `encode_samples`."""
+        """Whether a subclass overrides `encode_samples`, and so encodes samples itself."""
         return type(self).encode_samples is not Problem.encode_samples
 
     @property

@@ -1,4 +1,6 @@
-"""Mikolov's version of the Penn Treebank, for language models, under T2T's names.
+"""Mikolov's version of the Penn Treebank, for language models.
+
+The problems have T2T's names.
 
     ptb.train.txt       mr. <unk> is chairman of <unk> n.v. the dutch publishing group
     ptb.char.train.txt  m r . _ < u n k > _ i s _ c h a i r m a n _ o f _ …

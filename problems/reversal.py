@@ -140,7 +140,7 @@ class Derived:
 
 
 def parse(name: str) -> tuple[str, bool, bool]:
-    """Return (name of the base problem, whether it has `_rev`, whether `_copy`).
+    """Return (base of the name, whether `_rev` follows, whether `_copy` follows).
 
     Each suffix is removed once, so the base of "a_rev_rev" is "a_rev".
     """

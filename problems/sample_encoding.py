@@ -74,10 +74,10 @@ def with_vocabulary_notes(
     encoders: Mapping[str, text_encoder.TextEncoder],
     max_cases: int | None,
 ) -> Iterable[dict[str, Any]]:
-    """Print notes about the first samples: unknown words, and reserved ids.
+    """Print notes on words that are unknown or have reserved ids.
 
-    The ids are reserved for padding. The return value is an iterable of all samples, including the
-    first ones.
+    Only the first samples are checked. The ids of padding and EOS are reserved. The return value
+    is an iterable of all samples, including the first ones.
 
     Args:
         problem: the `Problem`. Its name and `vocabulary_title` appear in the notes.

@@ -138,10 +138,10 @@ def at_random(percent: int, seed: str) -> Split:
 
 
 def add_primitive(primitive: str) -> Split:
-    """Return a split that tests on combinations with one phrase.
+    """Return a split whose test examples combine one phrase with others.
 
-    In train, the phrase occurs only alone. The phrase alone is repeated, so that a tenth of the
-    train examples consists of this phrase.
+    In train, this phrase occurs only alone. It is repeated, so that a tenth of the train examples
+    consists of this phrase.
     """
 
     def contains_primitive(command):

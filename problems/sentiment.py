@@ -1,4 +1,6 @@
-"""Classification of reviews: films (IMDb) and shops (Yelp), under T2T's names.
+"""Classification of film reviews (IMDb) and shop reviews (Yelp).
+
+The problems have T2T's names.
 
     sentiment_imdb     aclImdb/train/pos/0_9.txt    Bromwell High is a cartoon comedy. It ran at …
     sentiment_yelp_*   "5","dr. goldberg offers everything i look for in a general practitioner. …"

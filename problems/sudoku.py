@@ -1,4 +1,4 @@
-"""Generated sudoku puzzles of 6 x 6 cells, graded by the steps to solve them.
+"""Generated 6 x 6 sudoku puzzles, graded by the number of steps to solve them.
 
     inputs    ". 2 . 4 5 6 4 . 6 . . ."   36 cells row by row, "." is empty
     targets   "1 2 3 4 5 6 4 5 6 1 2 3"   the cells of the only solution

@@ -120,7 +120,7 @@ class Text2TextProblem(problem.Problem):
             text_encoder.store_new(self.build_vocab(self.texts_for_vocab(data_dir, tmp_dir)), path)
 
     def unknown_word_advice(self, data_dir: str, new_side_files: Sequence[str]) -> str:
-        """Return advice for the error, and remove a new vocabulary without data."""
+        """Return advice for an error. Remove a new vocabulary if no data files use it."""
         advice = (
             "Set oov_token to a word that replaces unknown words, such as '<UNK>', or increase "
             f"approx_vocab_size. Received: oov_token={self.oov_token!r}, "

@@ -155,7 +155,7 @@ class TranslateProblem(text_problems.Text2TextProblem):
 
 
 def _missing(corpora, tmp_dir):
-    """Return the corpora's raw files that must be downloaded, without repetitions."""
+    """Return the raw files of the corpora to download, without repetitions."""
     every = (raw for files in corpora for raw in files.missing(tmp_dir))
     there = os.path.join(tmp_dir or "", "{}")
     return [raw for raw in dict.fromkeys(every) if not os.path.lexists(there.format(raw.name))]

@@ -1,4 +1,4 @@
-"""Multi30k: image captions in English, German and French, 29,000 pairs.
+"""Multi30k: 29,000 image captions in English, German and French.
 
 Training takes minutes.
 

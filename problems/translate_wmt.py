@@ -1,4 +1,6 @@
-"""T2T's translation problems, from WMT and other corpora, with their files.
+"""T2T's translation problems, from WMT and other corpora.
+
+This module lists the raw files of each problem.
 
     translate_ende_wmt32k      inputs   "Gutach: Increased safety for pedestrians"
                                targets  "Gutach: Noch mehr Sicherheit für Fußgänger"

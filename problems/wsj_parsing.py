@@ -1,6 +1,4 @@
-"""Constituency parsing of the Wall Street Journal, as translation to trees.
-
-The trees are linearized.
+"""Constituency parsing (Wall Street Journal) as translation to linearized trees.
 
     (TOP (S (NP (NNP Mr.) (NNP Vinken)) (VP (VBZ is) (NP (NP (NN chairman)) …)) (. .)))
 

@@ -234,13 +234,13 @@ def test_csv_in_place_of_tsv_names_the_conversion(tmp_path):
             "the 40 lines of the train split have 12 labels. Check that the label is the last",
         ),
         (["a\tx", "b\tx"], "all lines have the label 'x', so there is nothing to learn"),
-        (["a\tnan", "b\tx"], "the label 'nan' seems to be a missing value. It is a class"),
+        (["a\tnan", "b\tx"], "the label 'nan' seems to be a missing value, but it counts"),
         (["a\t<NA>", "b\tx"], "the label '<NA>' seems to be a missing value"),
         (["a\t1.0", "b\t1", "c\t2"], "the labels '1' and '1.0' seem to mean the same"),
         (["a\tGood", "b\tgood"], "the labels 'Good' and 'good' seem to mean the same"),
         (
             [f"text {i}\t{i % 2}" for i in range(40)],
-            "39 of 39 lines of the dev split are also in the train split. Its results",
+            "39 of 39 lines of the dev split are also in the train split. Results on this split",
         ),
     ],
 )
