@@ -169,11 +169,11 @@ if __name__ == "__main__":
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             version = newest_version(args.folder)
-            listener.bind((args.host, args.port))  # before the model is loaded
+            listener.bind((args.host, args.port))  # fails before the model is loaded
         except ValueError as error:
             parser.error(str(error))
         except (OSError, OverflowError) as error:
-            parser.error(f"--host and --port must be a free address. Received: {error}.")
+            parser.error(f"--host and --port must be an unused address. Received: {error}.")
         print(f"Loading {version}…", flush=True)
         app = make_app(args.folder, args.name)
         print(f"Serving on http://{args.host}:{args.port}/v1/models/{args.name}", flush=True)

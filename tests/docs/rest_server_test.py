@@ -127,7 +127,7 @@ def test_server_names_an_address_that_is_not_free_before_loading(tmp_path, port)
         command.append(f"--port={port or used.getsockname()[1]}")
         found = subprocess.run(command, capture_output=True, text=True)
     assert found.returncode == 2 and "Loading" not in found.stdout
-    assert "--host and --port must be a free address" in found.stderr.splitlines()[-1]
+    assert "--host and --port must be an unused address" in found.stderr.splitlines()[-1]
 
 
 @pytest.mark.slow
