@@ -43,7 +43,7 @@ def test_only_list_prints_task_numbers(capsys):
         (["--problem=tiny_alga"], "Unknown problem: 'tiny_alga'.*tiny_algo"),
         (["--problem=tiny_algo,nothing"], "Unknown problem: 'nothing'.* pass --t2t_usr_dir"),
         (["--problem=image_mnist"], r"your own text files\.$"),
-        (["--t2t_usr_dir=a,b"], "Received: 'a,b'. To use several packages, import them in one"),
+        (["--t2t_usr_dir=a,b"], "Received: 'a,b'. To use several packages, write a package that"),
         (["--t2t_usr_dir=nowhere"], "Received: 'nowhere'.$"),
         (["--problem=nothing*"], "must select a problem"),
         (["--problem=tiny*", "--exclude_problems=algo"], "must select a problem"),

@@ -227,7 +227,7 @@ def test_renamed_problem_is_decoded_under_its_new_name(flags, error, runs, tmp_p
     args = command_line.parse(flags_lib.DECODER, _argv(named), "ut-decoder", "")
     capsys.readouterr()
     assert decoder_setup.check(args).problem.name == small_run.PROBLEM
-    note = f"no problem old_name is registered, so the run in {renamed['output_dir']} uses"
+    note = f"for the run in {renamed['output_dir']}"
     assert note in capsys.readouterr().out
     # Without the package, the old name is not known to be removed.
     line = error(**{**named, "t2t_usr_dir": None})
@@ -246,8 +246,8 @@ def test_renamed_model_names_the_entry_to_change(error, runs, tmp_path):
     renamed = _renamed(runs, tmp_path, "model")
     line = error(**renamed, model="transformer")
     path = renamed["output_dir"] / "run.json"
-    assert f"--model must be old_name, as in the run in {path.parent}; " in line
-    assert f'if transformer is its new name, change "model" in {path}. ' in line
+    assert f"--model must be old_name, as in the run in {path.parent}. " in line
+    assert f'If transformer is the new name of old_name, change "model" in {path}.' in line
     assert "change" not in error(**{**renamed, "t2t_usr_dir": None}, model="transformer")
 
 

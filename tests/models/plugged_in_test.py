@@ -232,7 +232,7 @@ def test_transitions_that_read_padding(layer, reads_padding):
 
 
 def test_sources_of_a_convolution_of_keras_are_not_padded(monkeypatch):
-    """The convolution of Keras reads padding, so sources of other lengths have their own batch."""
+    """Keras' convolution reads padding, so all sources of a batch have the same length."""
 
     def make(hp, side):
         return keras.layers.Conv1D(

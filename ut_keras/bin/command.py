@@ -169,7 +169,7 @@ def load_tensorflow(what: str = "", args: Args | None = None) -> None:
 
 
 def _set_gpu_memory(fraction):
-    """Let TensorFlow allocate the memory of GPUs as needed, up to a share of each.
+    """Let TensorFlow allocate GPU memory as needed, up to a share of each GPU.
 
     By default, TensorFlow would allocate almost all memory of all GPUs at once.
     """
@@ -212,7 +212,9 @@ def import_user_package(
 
     path = os.path.realpath(directory)
     if not os.path.isfile(os.path.join(path, "__init__.py")):
-        several = " To use several packages, import them in one package." * ("," in directory)
+        several = " To use several packages, write a package that imports them." * (
+            "," in directory
+        )
         raise UsageError(
             f"--t2t_usr_dir must be a folder with an __init__.py. Received: {directory!r}.{several}"
         )

@@ -172,12 +172,12 @@ def _add(parser, flag):
         )
 
 
-# Flags that a user may give several times in the belief that the values are joined.
+# Flags that users may repeat because they expect that the values are joined.
 _OVERRIDES = ("hparams", "decode_hparams", "t2t_usr_dir")
 
 
 class _LastOverrides(argparse.Action):
-    """Stores the last value of a flag, with a note if it replaces an earlier value.
+    """Stores a flag's last value, and prints a note if it replaces another value.
 
     A user may expect that the values of `--hparams=a=1 --hparams=b=2` are joined.
     """

@@ -193,7 +193,7 @@ def _source_name(setup):
 
 
 def _encoded(setup, path, lines, first=1):
-    """Return the ids of lines: prompts of a language model, and otherwise inputs."""
+    """Return the ids of lines, which are inputs or the prompts of a language model."""
     if setup.is_language_model:
         return line_encoding.prompts(path, lines, setup.encoders["targets"], first)
     return line_encoding.sources(path, lines, setup.encoders["inputs"], first)

@@ -367,7 +367,7 @@ _T2T_DEFAULTS = {"autotune_maximize": True}
 
 
 def _for_training_only(flag):
-    """Return a trainer flag for a command that accepts only T2T's default value."""
+    """Return a trainer flag for other commands, which accept only T2T's default."""
     if flag.name in _T2T_DEFAULTS:
         flag = dataclasses.replace(flag, default=_T2T_DEFAULTS[flag.name], type=None)
     return dataclasses.replace(flag, help="", unsupported="it affects only training")

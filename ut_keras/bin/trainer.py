@@ -190,7 +190,7 @@ def _check_encoder_lengths(setup):
 
 
 def _check_features(setup):
-    """Compare the features of the data with the features of the trained weights."""
+    """Compare the data's features with those for which the weights were trained."""
     args = setup.args
     resumes = checkpoint_files.exists(args.output_dir)
     if not resumes and not (setup.trains and args.warm_start_from):

@@ -215,7 +215,10 @@ def _optimizer(hp):
 
 
 def check_names(args: argparse.Namespace) -> None:
-    """Check the given names. So a misspelt name is reported before a missing flag.
+    """Check the names of the problem, the model and the hparams set.
+
+    Callers do this first, so the error about a misspelt name comes before the error about a missing
+    flag.
 
     Raises:
         UnknownNameError: if a name is unknown. The message lists the nearest names.
@@ -235,7 +238,7 @@ def check_names(args: argparse.Namespace) -> None:
             if flag != "hparams_set" or not _is_set_of_run(name, getattr(args, "output_dir", None)):
                 raise
             raise type(error)(
-                f"{error} {args.output_dir}/hparams.json has the hparams of this run: to use them, "
+                f"{error} {args.output_dir}/hparams.json has the hparams of this run. To use them, "
                 "omit --hparams_set."
             ) from error
 
@@ -249,7 +252,7 @@ def _is_set_of_run(name, output_dir):
 
 
 def check_metric_schedule(flag: str, metric: str, schedule: str) -> None:
-    """Raise `UsageError` if a metric requires decoding, but the schedule has none."""
+    """Raise `UsageError` if a metric requires decoding, but the schedule does not."""
     if metric.startswith("decode/") and not schedule.endswith("_and_decode"):
         raise UsageError(
             f"--{flag}={metric} requires --schedule=train_eval_and_decode. "
@@ -383,13 +386,14 @@ def check_renamed(
 ) -> None:
     """Raise `UsageError` unless the user's package renamed the run's problem.
 
-    A problem that is unknown although the package is loaded has been renamed, or removed. The
-    command can then use another problem. The caller compares its vocabularies with the run's.
+    If the package is loaded and does not have the problem, the user has renamed or removed it. The
+    command then uses the given problem. The caller compares the given problem's vocabularies with
+    those of the run.
 
     Args:
         flag: str. "problem" or "model".
         recorded: str. The name in run.json.
-        given: str. The name that the command shall use instead.
+        given: str. The name in the flag.
         usr_dir: str or None. The user's package.
         run_dir: str. The folder of the run.
         trains: bool. Whether the command trains.
@@ -397,17 +401,18 @@ def check_renamed(
     is_unknown = bool(usr_dir) and not _is_known(flag, recorded)
     if flag == "problem" and is_unknown:
         print(
-            f"note: no problem {recorded} is registered, so the run in {run_dir} uses {given}",
+            f"note: no problem {recorded} is registered, so the command uses {given} for the run "
+            f"in {run_dir}",
             flush=True,
         )
         return
-    hint = "; use another --output_dir for a new run" if trains else ""
+    hint = " For a new run, use another --output_dir." if trains else ""
     if is_unknown:
         path = os.path.join(run_dir, run_json.FILENAME)
-        hint += f'; if {given} is its new name, change "{flag}" in {path}'
+        hint += f' If {given} is the new name of {recorded}, change "{flag}" in {path}.'
     raise UsageError(
-        f"--{flag} must be {recorded}, as in the run in {run_dir}{hint}. "
-        f"Received: --{flag}={given}."
+        f"--{flag} must be {recorded}, as in the run in {run_dir}. "
+        f"Received: --{flag}={given}.{hint}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Decides by --xla_compile whether XLA compiles the update of ut-trainer.
+"""Decides whether XLA compiles the update of ut-trainer (--xla_compile).
 
 The function `choose` imports TensorFlow. The import of this module does not.
 """

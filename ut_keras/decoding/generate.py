@@ -371,7 +371,7 @@ def _source_features(model: DecodedModel, features: Mapping[str, Any]) -> dict[s
 
 
 def _forced_prefix(prefix, source, vocab_size):
-    """Return the forced prefix, int32 [B, P], or one column of zeros without one."""
+    """Return the forced prefix, int32 [B, P], or a column of zeros if there is none."""
     if prefix is None:
         return tf.zeros([tf.shape(source)[0], 1], tf.int32)
     prefix, batch_size = id_checks.as_ids(prefix, "forced_prefix", vocab_size), source.shape[0]

@@ -33,7 +33,10 @@ class LockedError(UserError):
 
 
 def beside(path: str | os.PathLike[str], kind: str) -> str:
-    """Return the path of an auxiliary file next to `path`: run/.x.ut_keras-lock."""
+    """Return the path of an auxiliary file next to `path`.
+
+    For run/x and the kind "lock", it is run/.x.ut_keras-lock.
+    """
     folder, name = os.path.split(os.fspath(path).rstrip(os.sep))
     return os.path.join(folder, f".{name}.ut_keras-{kind}")
 

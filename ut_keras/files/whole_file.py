@@ -80,10 +80,10 @@ def writing_folder(path: str) -> Iterator[str]:
 
 
 def break_hard_links(path: str) -> None:
-    """Replace a file by a copy if it has other hard links, such as after `cp -al`.
+    """Replace a file by a copy if the file has other hard links.
 
-    Code that appends to a file must call this function first. `writing` does not call this
-    function, because `writing` always makes a new file.
+    For example, `cp -al` makes hard links. Code that appends to a file must call this function
+    first. `writing` does not call it, because `writing` always makes a new file.
     """
     if os.path.exists(path) and os.stat(path).st_nlink > 1:
         copy(path, os.path.realpath(path))

@@ -102,9 +102,10 @@ def train_steps_note(hp: Any, train_steps: int) -> str:
 
 
 def warmup_note(hp: Any, train_steps: int) -> str:
-    """Return a note if a run ends before its warm-up, or "".
+    """Return a note if a run ends before the end of its warm-up, or "".
 
-    With a much longer warm-up, the learning rate stays almost 0, and the model hardly learns.
+    If the warm-up is much longer than the run, the learning rate stays almost 0, and the
+    model hardly learns.
     """
     warmup = hp.learning_rate_warmup_steps
     factors = learning_rate_factors(hp.learning_rate_schedule)
@@ -116,7 +117,7 @@ def warmup_note(hp: Any, train_steps: int) -> str:
         return ""
     return (
         f"the run ends after {steps:,.0f} of the {warmup:,} updates of the warm-up, so the "
-        "learning rate stays low. For a short run, use more steps or the hparam "
+        "learning rate stays low. Train for more steps, or set the hparam "
         f"learning_rate_warmup_steps={max(1, int(steps) // 10)}."
     )
 

@@ -222,7 +222,7 @@ def _embedding_tables(model, side):
 
 
 def _score_difference(translator, model, tolerance):
-    """Return how the log probabilities of random sentences differ, or None."""
+    """Return how CTranslate2's log probabilities differ from the model's, or None."""
     random = np.random.RandomState(0)
     rows = {
         name: np.insert(random.randint(2, spec.vocab_size, [4, 9]), 9, EOS, axis=1)

@@ -227,7 +227,7 @@ def _plan(setup, predictor, lengths, num_beams):
 
 
 def _open_journal(setup, checkpoint, batches, rows, sources):
-    """Return the open journal next to the output file, or None without such a file."""
+    """Return the output file's open journal, or None if there is no output file."""
     if not setup.target:
         return None
     index = f"{checkpoint}.index"  # the index file contains the checksums of all weights

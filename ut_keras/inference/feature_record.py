@@ -91,7 +91,7 @@ def store(directory: str, record: FeatureRecord) -> dict[str, Any]:
 
 
 def load(directory: str) -> FeatureRecord | None:
-    """Return the `FeatureRecord` of a folder, or None without a `features.json`.
+    """Return the `FeatureRecord` of a folder, or None if it has no `features.json`.
 
     Raises:
         DataError: if the content is invalid, a vocabulary is missing, or a vocabulary does not have

@@ -76,7 +76,7 @@ def source_shape(model: keras.Model, source_length: int | None, runtime: str) ->
 
 
 def whole_search(model: keras.Model, search: Options) -> tuple[str, Callable[..., Any]]:
-    """Return the name and the function that computes the outputs for a source.
+    """Return (name, function). The function computes the outputs for a source.
 
     The name is "generate", or "classify" for a model that predicts classes. The function takes
     `inputs`, a tensor of static shape, and returns a dict. The keys of the dict are "outputs" and
@@ -96,7 +96,7 @@ def whole_search(model: keras.Model, search: Options) -> tuple[str, Callable[...
 
 @contextlib.contextmanager
 def tracing(model: keras.Model) -> Iterator[None]:
-    """Context that traces functions of the model with operations for other runtimes."""
+    """Context in which the model is traced with operations for other runtimes."""
     with traces.fresh(model), custom_gradient.disabled(), litert.tracing():
         yield
 

@@ -127,7 +127,7 @@ def _check_no_search(search):
 
 
 def _functions(model, shape, search):
-    """Yield (name, function with keyword arguments, specs of them) per signature."""
+    """Yield (name, function with keyword arguments, argument specs) per signature."""
     source = None if shape is None else tf.TensorSpec(shape, tf.int32, name="inputs")
     if source is not None:
         name, function = fixed_shapes.whole_search(model, search)

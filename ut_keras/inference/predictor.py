@@ -185,7 +185,7 @@ class Predictor:
         return Decoded(best[:, tf.newaxis], tf.reduce_sum(scores, axis=1, keepdims=True))
 
     def log_probs(self, ids: tf.Tensor, **depth: Any) -> tf.Tensor:
-        """Return the log probabilities of the classes, or of an encoder's tokens.
+        """Return the log probabilities of classes, or of the tokens at each position.
 
         Returns:
             float tensor: [B, C] for classes, or [B, S, V] for tokens.

@@ -423,7 +423,7 @@ class SavedRun:
     def class_scores(
         self, texts: Sequence[str]
     ) -> list[tuple[str, float]] | list[list[tuple[str, float]]]:
-        """Return (class, log probability) pairs per text, the most likely class first.
+        """Return a list of (class, log probability) per text, most likely class first.
 
         If `texts` is one str, the result is the list for this text.
         """

@@ -1,4 +1,4 @@
-"""The Universal Transformer: recurrence in depth, with or without halting."""
+"""The Universal Transformer: recurrence in depth, with optional adaptive halting."""
 
 import logging
 from collections.abc import Mapping

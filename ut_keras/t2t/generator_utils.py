@@ -172,7 +172,7 @@ def get_or_generate_vocab(
 def generate_lines_for_vocab(
     tmp_dir: str, sources: list[Any], file_byte_budget: float = _VOCAB_BUDGET
 ) -> Iterator[str]:
-    """Yield evenly spaced lines of each file, about `file_byte_budget` characters.
+    """Yield evenly spaced lines, about `file_byte_budget` characters of each file.
 
     Args:
         tmp_dir: str. Folder of the raw files.

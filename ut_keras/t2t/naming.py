@@ -58,7 +58,7 @@ ModalityType = _name_table(
 class OwnModality:
     """Base of the modality classes that a package defines.
 
-    The definition is allowed, because other problems of the package may not use the class. A
+    Defining such a class raises no error, because only some problems of the package may need it. A
     problem that uses the class raises an error in `feature_modalities.modality`.
     """
 

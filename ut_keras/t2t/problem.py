@@ -199,7 +199,7 @@ class Problem:
     def _reversed_or_copied(self, values):
         """Return the hparams of NAME_rev or NAME_copy.
 
-        For other problems, the result is the same object.
+        For other problems, return `values` itself.
         """
         if not (self._was_reversed or self._was_copy):
             return values

@@ -158,7 +158,7 @@ def distribute(strategy: tf.distribute.Strategy, dataset: tf.data.Dataset) -> An
 
     If there are several workers, each worker reads the complete dataset and keeps its share of the
     examples. With a single replica, the result is a `tf.data.Dataset`. A distributed dataset would
-    make a second dataset for the device, whose autotuning cannot be turned off.
+    make a second dataset for the device. Its autotuning cannot be turned off.
     """
     dataset = autotuning.disable(dataset)
     if strategy.num_replicas_in_sync == 1:

@@ -60,7 +60,7 @@ def batches(dataset: Iterable[Any]) -> Iterator[Any]:
 
 
 def _explained(text, files):
-    """Return the user's message if an error text is about a record, or None."""
+    """Return a message for the user if an error text is about a record, or None."""
     match = _FAILED_CHECK.search(text)
     if match and match["check"] in record_parser.CHECKS:
         values = re.findall(r"\[([^\]]*)\]", match["values"])

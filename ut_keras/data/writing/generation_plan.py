@@ -288,7 +288,7 @@ def _possible_counts(samples, num_shards):
 def side_file_digests(data_dir: str, names: Iterable[str]) -> dict[str, str]:
     """Return {name: digest} for the side files that exist.
 
-    The kind of line ends has no effect.
+    Line ends (LF or CRLF) do not affect a digest.
     """
     return {name: digests[0] for name, digests in _accepted_digests(data_dir, names).items()}
 

@@ -331,8 +331,8 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
     def _attend_without_weights(self, q, key_value, attention_mask, training):
         """Return the output of `attend` [B, H, T, V / H].
 
-        The layer computes blocks if it has a `block_size` or if the sequences are long. Blocks and
-        the dense form sample different dropout masks from the same distribution.
+        The layer computes in blocks if it has a `block_size` or if the sequences are long. Blocks
+        and the dense form sample different dropout masks from the same distribution.
         """
         queries, keys = (
             tf.shape(x)[2] if x.shape[2] is None else x.shape[2] for x in (q, key_value.key)

@@ -149,7 +149,7 @@ def sample_kept(shape: Any, seed: tf.Tensor, rate: float) -> tf.Tensor:
 
 
 def factors(keep: tf.Tensor, rate: float, dtype: tf.DType) -> tf.Tensor:
-    """Return the factors of the elements in dropout: 0 or `scale(rate)`.
+    """Return dropout's factor for each element: 0 or `scale(rate)`.
 
     Args:
         keep: bool tensor, the result of `sample_kept`.

@@ -63,7 +63,8 @@ def mixing_layers(layer: Any) -> Iterator[keras.layers.Layer]:
 
     They are layers of Keras, such as `LSTM` and `Conv1D`, and layers of this library that
     would need a cache, such as `SRU`. The function cannot find operations in the `call` of a user's
-    layer. A transition with the method `cache_widths` declares what it reads, so it has none.
+    layer. It yields nothing for a transition with the method `cache_widths`, which declares what
+    the transition reads.
 
     Args:
         layer: a transition, or None.
@@ -101,7 +102,7 @@ def _members(layer):
 def reads_padding(layer: Any) -> bool:
     """Return whether a layer of a transition reads padding, such as `Conv1D`.
 
-    A user's layer that accepts a mask is expected to use it.
+    If a user's layer accepts a mask, the function assumes that the layer uses the mask.
     """
     parts = list(mixing_layers(layer))
     if not parts or not (accepts(layer, "padding_mask") or takes_mask(layer)):

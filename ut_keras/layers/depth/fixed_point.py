@@ -1,4 +1,4 @@
-"""Fixed points of a recurrence: the change of the state per step, and a loss.
+"""Fixed points of a recurrence: the change of the state per step, and its loss.
 
     |H_t - H_{t-1}| / |H_t|          the residual of step t, for each position
 

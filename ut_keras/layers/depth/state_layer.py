@@ -1,4 +1,4 @@
-"""The base class of layers from a state to a state, and the ponder cost as a loss."""
+"""Base class of layers that map states to states, and the ponder cost as a loss."""
 
 from typing import Any
 

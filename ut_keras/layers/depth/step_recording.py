@@ -26,7 +26,7 @@ class StatePatch(NamedTuple):
 
 
 class RecordedSteps(NamedTuple):
-    """The states of a recurrence that has taken N steps. Entry 0 is the start."""
+    """The states of a recurrence that has taken N steps. Entry 0 is the first state."""
 
     states: tf.Tensor  # [N + 1, B, S, D], H_0 .. H_N
     # [N, B, S, D], the outputs that the stack would return if it stopped after 1 .. N steps.

@@ -317,8 +317,8 @@ class Sublayer(prepostprocess.Processing):
 def _call_with_mask(layer, x, mask, arguments):
     """Call a layer with Keras' argument `mask`.
 
-    Keras attaches the mask to the input and to the output. `tf.identity` keeps it away from other
-    layers, which get masks as explicit arguments.
+    Keras attaches the mask to the input and to the output. `tf.identity` returns tensors without
+    the mask, because other layers get masks as explicit arguments.
     """
     with warnings.catch_warnings():
         # Keras warns that `keras.Sequential` removes the mask, although its layers use the mask.

@@ -307,7 +307,7 @@ class LinearRule(Rule, dense.Dense):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class ACTHalting(LinearRule):
-    """The rule of ACT: a position halts when the sum of its p exceeds 1 - epsilon.
+    """ACT's rule: a position halts when its probabilities sum to over 1 - epsilon.
 
         p^n = sigmoid(W x^n + b)
         N   = the first n with  p^1 + ... + p^n > 1 - epsilon
