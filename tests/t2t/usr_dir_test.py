@@ -4,10 +4,11 @@ import subprocess
 import sys
 
 import pytest
+from absl import flags as absl_flags
 
 import trainer
 from ut_keras import hparams, models, problems
-from ut_keras.bin import datagen
+from ut_keras.bin import command, command_line, datagen, flags
 from ut_keras.data import tfrecords
 from ut_keras.data.writing import process_pool
 from ut_keras.registry import UnknownNameError
@@ -427,6 +428,17 @@ def test_package_defines_and_reads_flags(tmp_path, registries, capsys):
         assert message in line
     assert datagen.main([*words[1:], "--number_of_lines=7"]) == 2
     assert "Unknown flag" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["source", "min_steps"])
+def test_package_may_define_flags_of_another_command_of_t2t(tmp_path, registries, name):
+    """`t2t-translate-all` has these flags, but `t2t-decoder` does not."""
+    (tmp_path / "__init__.py").write_text(_WITH_FLAGS.format(name=name))
+    words, rest = [f"--{name}=7", f"--data_dir={tmp_path}"], []
+    args = command_line.parse(flags.DECODER, words, "ut-decoder", "", rest)
+    assert command.import_user_package(str(tmp_path), vars(args), rest) == []
+    assert absl_flags.FLAGS[name].value == 7
+    delattr(absl_flags.FLAGS, name)
 
 
 def test_argparse_flags_are_left_to_the_package(tmp_path, registries, capsys, monkeypatch):

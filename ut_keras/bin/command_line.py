@@ -33,6 +33,9 @@ class Flag:
     # Pairs of (another name, allowed value), for the error of a value that is not allowed.
     other_names: tuple[tuple[str, str], ...] = ()
     unsupported: str = ""  # the reason why only the default is accepted; "" for a supported flag
+    # Whether T2T has this unsupported flag only in another command. A user's package may define a
+    # flag with this name.
+    is_of_other_command: bool = False
     # The smallest allowed number; None means the limit of 32-bit numbers.
     least: float | None = None
     most: float | None = None  # the largest allowed number; None means the limit of 32-bit numbers
@@ -76,17 +79,18 @@ def parse(
     )
     # absl also accepts these names in place of --help.
     parser.add_argument("--helpfull", "--helpshort", action="help", help=argparse.SUPPRESS)
-    for flag in table:
+    own_flags = [flag for flag in table if not flag.is_of_other_command]
+    for flag in own_flags:
         _add(parser, flag)
     argv, hparams = [_two_dashes(word) for word in argv], []
-    if any(flag.name == "hparams" for flag in table):
+    if any(flag.name == "hparams" for flag in own_flags):
         argv, hparams = _split_hparam_flags(argv)
     values, unknown = parser.parse_known_args(argv)
     if unknown and others is None:
         raise_unknown(unknown[0], table)
     elif others is not None:
         others += unknown
-    for flag in table:
+    for flag in own_flags:
         _check_value(flag, getattr(values, flag.name.replace("-", "_")))
     if hparams:
         values.hparams = ",".join(filter(None, [values.hparams, *hparams]))
@@ -242,6 +246,8 @@ def raise_unknown(word: str, table: Iterable[Flag]) -> NoReturn:
         )
     name = word.partition("=")[0].removeprefix("--")
     flags = {flag.name: flag for flag in table}
+    if name in flags:
+        raise UsageError(f"--{name} is not supported: {flags[name].unsupported}.")
     hints = [hint for hint in (_field_hint(name, flags), _nearest_flags(name, flags)) if hint]
     raise UsageError(f"Unknown flag: '--{name}'. {' '.join(hints) or '--help lists all flags.'}")
 

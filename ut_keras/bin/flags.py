@@ -69,6 +69,11 @@ def _unsupported(reason, **defaults):
     )
 
 
+def _of_other_command(reason, *names):
+    """Return unsupported flags of a command of T2T that this command replaces."""
+    return tuple(Flag(name, None, unsupported=reason, is_of_other_command=True) for name in names)
+
+
 # The flags of absl, which T2T's commands use.
 _LOG = "use TF_CPP_MIN_LOG_LEVEL for TensorFlow; the command's own log lines are always printed"
 _ABSL_FLAGS = (
@@ -343,14 +348,14 @@ DECODER_OWN = (
     *_unsupported("outputs are printed or written to a file", decode_in_memory=False),
     *_unsupported(_GRAPH, disable_grappler_optimizations=False),
     # The flags of t2t-translate-all.
-    *_unsupported("use --decode_from_file", source=None),
-    *_unsupported("use --output_dir or --checkpoint_path", model_dir=None),
-    *_unsupported(
+    *_of_other_command("use --decode_from_file", "source"),
+    *_of_other_command("use --output_dir or --checkpoint_path", "model_dir"),
+    *_of_other_command(
         "call the command once per checkpoint, with --checkpoint_path and --decode_to_file",
-        translations_dir=None,
-        min_steps=None,
-        wait_minutes=None,
-        decoder_command=None,
+        "translations_dir",
+        "min_steps",
+        "wait_minutes",
+        "decoder_command",
     ),
 )
 _RUNTIME = (
