@@ -387,7 +387,6 @@ def test_encoder_rejects_targets_of_other_length_before_training(tmp_path, capsy
     argv = ["--problem=text2text_tsv", "--model=transformer_encoder", "--generate_data"]
     argv += [f"--tmp_dir={tmp_path}", f"--data_dir={tmp_path}/data", f"--output_dir={tmp_path}/run"]
     argv += ["--hparams_set=transformer_tiny", "--train_steps=10", "--schedule=train"]
-    argv.append("--random_seed=1")  # some seeds give a first batch of equal lengths
     assert trainer.main(argv) == 2
     printed = capsys.readouterr()
     assert "--model=transformer_encoder does not fit the data" in printed.err
