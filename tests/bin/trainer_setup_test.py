@@ -261,19 +261,21 @@ def test_error_about_a_removed_set_of_a_run_says_to_omit_it(tmp_path, capsys, sc
     assert _check(tmp_path, *argv[1:], "--hparams_set=").hp.hidden_size == 16
 
 
-@pytest.mark.parametrize("schedule", ["train", "evaluate"])
-def test_renamed_problem_of_a_package_resumes_the_run(tmp_path, capsys, schedule):
+def test_renamed_problem_of_a_package_can_use_the_run(tmp_path, capsys):
     package = tmp_path / "package"
     package.mkdir()
     (package / "__init__.py").touch()
     small_run.write(tmp_path)
     run_json.write(str(tmp_path), problem="old_name", model="transformer")
-    argv = [f"--output_dir={tmp_path}", f"--schedule={schedule}", "--hparams_set="]
-    assert _check(tmp_path, *argv, f"--t2t_usr_dir={package}").problem.name == small_run.PROBLEM
+    argv = [f"--output_dir={tmp_path}", "--hparams_set=", f"--t2t_usr_dir={package}"]
+    evaluated = _check(tmp_path, *argv, "--schedule=evaluate")
+    assert evaluated.problem.name == small_run.PROBLEM
     assert "old_name" in capsys.readouterr().out
-    if schedule == "train":
-        with pytest.raises(UsageError, match="--problem must be old_name"):
-            _check(tmp_path, *argv)
+    remedy = f'If {small_run.PROBLEM} is the new name of old_name, change "problem" in '
+    with pytest.raises(UsageError, match=re.escape(f"{remedy}{tmp_path}/run.json")):
+        _check(tmp_path, *argv, "--schedule=train")
+    run_json.write(str(tmp_path), problem=small_run.PROBLEM)
+    assert _check(tmp_path, *argv, "--schedule=train").problem.name == small_run.PROBLEM
 
 
 @pytest.mark.parametrize(

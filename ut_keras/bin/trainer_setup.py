@@ -384,11 +384,11 @@ def _check_same_run(args, record, output_dir, trains):
 def check_renamed(
     flag: str, recorded: str, given: str, usr_dir: str | None, run_dir: str, trains: bool = False
 ) -> None:
-    """Raise `UsageError` unless the user's package renamed the run's problem.
+    """Raise `UsageError` unless the command can use the given problem for the run.
 
-    If the package is loaded and does not have the problem, the user has renamed or removed it. The
-    command then uses the given problem. The caller compares the given problem's vocabularies with
-    those of the run.
+    If the package is loaded and does not have the run's problem, the user has renamed or removed
+    it. A command that does not train then uses the given problem, and the caller compares the
+    vocabularies. A command that trains changes the run, so the user must first change run.json.
 
     Args:
         flag: str. "problem" or "model".
@@ -399,7 +399,7 @@ def check_renamed(
         trains: bool. Whether the command trains.
     """
     is_unknown = bool(usr_dir) and not _is_known(flag, recorded)
-    if flag == "problem" and is_unknown:
+    if flag == "problem" and is_unknown and not trains:
         print(
             f"note: no problem {recorded} is registered, so the command uses {given} for the run "
             f"in {run_dir}",
