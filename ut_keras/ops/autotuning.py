@@ -1,8 +1,8 @@
 """Turns off the autotuning of `tf.data`.
 
-Autotuning runs in a thread. When an iterator is deleted, Python often waits for this thread. The
-wait takes up to as long as the iterator has existed, but at most a minute. Training would therefore
-stop late after a signal (`findings/tensorflow_iterator_wait.sh`, TensorFlow 2.21.0).
+Autotuning runs in a thread. When an iterator is deleted, Python sometimes waits for this thread.
+The wait can take as long as the iterator has existed, but at most a minute. Training would
+therefore stop late after a signal (`findings/tensorflow_iterator_wait.sh`, TensorFlow 2.21.0).
 """
 
 import tensorflow as tf
