@@ -214,6 +214,8 @@ def _functional(*layers):
         (lambda: keras.Sequential([keras.layers.Conv1D(4, 3, padding="same")]), True),
         (lambda: UnbuiltTransition("transition"), False),
         (lambda: keras.layers.Conv1D(4, 1), False),
+        (lambda: keras.layers.GlobalAveragePooling1D(keepdims=True), True),
+        (lambda: keras.layers.GlobalMaxPooling1D(keepdims=True), True),
         (lambda: keras.layers.Bidirectional(keras.layers.GRU(2, return_sequences=True)), False),
         (lambda: keras.Sequential([keras.layers.GRU(4, return_sequences=True)]), False),
         (lambda: _functional(keras.layers.GRU(4, return_sequences=True)), False),

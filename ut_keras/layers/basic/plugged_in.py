@@ -20,6 +20,8 @@ _OTHERS = (
     keras.layers.AdditiveAttention,
     keras.layers.Attention,
     keras.layers.AveragePooling1D,
+    keras.layers.GlobalAveragePooling1D,
+    keras.layers.GlobalMaxPooling1D,
     keras.layers.GroupNormalization,
     keras.layers.GroupQueryAttention,
     keras.layers.MaxPooling1D,
