@@ -116,29 +116,40 @@ _TASKS = {
 _COLUMNS = ("problem", "paper", "examples", "vocabulary", "metrics", "licence", "raw files")
 _HEAD = """# Problems
 
-This page lists every problem (dataset) that you can pass as `--problem=NAME`. This command
-generates the data of one problem and shows some examples:
+A problem is a dataset and the way to convert it to examples. This page lists every problem that
+you can pass as `--problem=NAME`. This command generates the data of one problem and prints five
+examples:
 
 ```text
 ut-datagen --problem=NAME --data_dir=… --tmp_dir=… --inspect=5
 ```
 
-- **Sections.** Each section lists the problems of one source file. The file starts with an
-  example record.
-- **`NAME_rev`** exchanges the inputs and targets of the text-to-text problem `NAME`.
+Each section of this page lists the problems of one source file. The file starts with an example
+record. These are the sections for each task:
+
+{tasks}
+
+The columns of the following tables are:
+
+- **Problem**: the name. Braces combine several names: `task{{1…20}}` is `task1` to `task20`, and
+  `parity{{10,40}}` is `parity10` and `parity40`. In addition, `NAME_rev` exchanges the inputs and
+  targets of the text-to-text problem `NAME`.
 - **Paper**: the experiment that uses the problem.
-- **Examples**: a `?` means that the number depends on the raw files.
+- **Examples**: the number of examples in each split. A `?` means that the number depends on the
+  raw files.
 - **Vocabulary**: the number of tokens. If inputs and targets differ, there are two numbers.
   [own_data.md](own_data.md#vocabulary) describes the vocabulary of your own files.
 - **Metrics**: all problems have {usual},
   unless the column says "only". Metrics in italics are computed from features or from decoded
   text. The source file describes them.
+- **Licence**: the licence of the raw files. "Generated" means that there are none, because a
+  program generates the data.
 - **Raw files**: the files that data generation reads from `--tmp_dir`. It downloads missing files
   if this is possible. A problem without raw files generates its data or reads your own files.
 
-`scripts/problems_table.py` writes this page from the declarations of the problems.
+If all problems of a section have the same value in a column, the value is above the table.
 
-{tasks}
+`scripts/problems_table.py` writes this page from the declarations of the problems.
 """
 
 
