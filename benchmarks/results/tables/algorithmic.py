@@ -9,11 +9,12 @@ Decoding is greedy and ends at EOS.
   These strings are in no split (see [what was tried](tried.md) and the [protocol](#protocol)).
 - The other models in the table use the paper's setting. On copy and reverse, the Transformer and
   the Universal Transformer learn strings of the trained lengths, but decode no string of 400
-  symbols. On addition, the Transformer has not learned the trained lengths after 6,000 updates: 1 %
-  of the sums in the last training batches were correct, with teacher forcing.
-- The LSTM learns to copy strings of the trained lengths. In the last training batches, 92 % of the
-  strings are correct, with teacher forcing. It decodes no string of 400 symbols. The paper has 0.45
-  of the characters. The best validation is that of update 2,000.
+  symbols correctly. On addition, the Transformer has not learned the trained lengths after 6,000
+  updates: 1 % of the sums in the last training batches were correct, with teacher forcing.
+- The LSTM learns to copy strings of the trained lengths. In the last training batches, 92 % of
+  the strings are correct, with teacher forcing. It decodes no string of 400 symbols correctly.
+  The paper has 0.45 of the characters. The checkpoint with the best validation score is from
+  update 2,000.
 - Validation uses teacher forcing on strings of 1 to 400 symbols, so some of them are as long as the
   test strings. Only a tenth of these lengths occur in training.
 - The Transformer reaches its best validation accuracy on copy after a third of the updates, and on

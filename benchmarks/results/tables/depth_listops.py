@@ -1,6 +1,8 @@
-"""The task is ListOps. In training, the lists are nested 1 to 5 levels deep. The score is the share
-of correct predictions. `problems/listops.py` describes the splits. Csordás et al. 2022 use other
-splits. No model has converged after 3,000 updates. The data router has learned most.
+"""The task is ListOps (Nangia & Bowman 2018). An example is a nested list of digits in which each
+list has an operation, such as the maximum or the median. The model predicts the value of the list.
+In training, the lists are nested 1 to 5 levels deep. The score is the share of correct predictions.
+`problems/listops.py` describes the splits. Csordás et al. 2022 use other splits. No model has
+converged after 3,000 updates. The data router has learned most.
 """
 
 from results import depth

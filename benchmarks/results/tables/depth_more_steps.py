@@ -1,6 +1,6 @@
-"""Every recipe trains the same small model with at most N = 4 steps. The model is then evaluated
-with 1, 2, 4, 8 and 32 times N steps. It has hidden size 64 and no step signals. A recipe
-changes only the hparams in this table:
+"""Every recipe trains the same small model with at most N = 4 steps. The model has hidden size 64
+and no step signals. It is then evaluated with 1, 2, 4, 8 and 32 times N steps. A recipe changes
+only the hparams in this table:
 
 | Recipe | Change |
 | --- | --- |
