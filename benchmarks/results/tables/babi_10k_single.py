@@ -15,10 +15,11 @@ mean and the standard deviation of the ten.
   Each task has 1,000 test questions. Of these, 741 are duplicates in task 4, 203 in task 20, 152 in
   task 17, and at most 25 in every other task. This is a property of the dataset and affects all
   published results.
-- **Ponder time:** section 3.1 of the paper says that it rises with the number of supporting facts.
-  This is hardly visible here. The eight tasks with one fact take 2.9 steps on average (2.0 to 3.5),
-  and the eight tasks with two facts take 3.2 (2.4 to 4.0). The model takes at most 4 steps. On task
-  13 alone, the ponder times of two seeds differ by 0.8. Task 3, with three facts, is missing.
+- **Ponder time:** section 3.1 of the paper says that the mean number of steps rises with the number
+  of supporting facts. This is hardly visible here. The eight tasks with one fact take 2.9 steps on
+  average (2.0 to 3.5), and the eight tasks with two facts take 3.2 (2.4 to 4.0). The model takes at
+  most 4 steps. On task 13 alone, the ponder times of two seeds differ by 0.8. Task 3, with three
+  facts, is missing.
 """
 
 from results import babi

@@ -7,8 +7,8 @@ predictions.
 With more functions than in training, all models except the data router are hardly better than
 chance (12.5 %). Models with a halting rule do not generalize either. After 10,000 updates in the
 forward direction, the router's predictions are correct at every depth, with all seeds. In the
-backward direction, 71 to 87 % of its predictions are correct for the deepest examples. There, the
-validation accuracy is already 1.000, so it cannot distinguish between checkpoints.
+backward direction, 71 to 87 % of its predictions are correct for the deepest examples. In this
+direction, the validation accuracy is already 1.000, so it cannot distinguish between checkpoints.
 
 Csordás et al. 2022 report 1.00 for their Neural Data Router in both directions, on their own tables
 and with their own number of examples. The model `published` uses their setting: eleven tables, the
