@@ -91,3 +91,16 @@ def test_variables_of_an_update_share_the_powers(cls):
         alone.apply(gradients[:1])
         values.append([float(single[0])] * 3)
     assert together == values
+
+
+@pytest.mark.parametrize("make", [adam.Adam, adam.AdamW, adam.MultistepAdam])
+def test_build_rejects_a_decay_that_is_1_in_the_dtype_of_a_weight(make):
+    weight = keras.Variable(np.ones([2]), dtype="bfloat16", name="weight")
+    with pytest.raises(ValueError, match=r"beta_2=0\.999, which is 1 in bfloat16.*weight"):
+        make(0.1, beta_2=0.999).build([weight])
+
+
+def test_weights_in_bfloat16_are_trained():
+    weight = keras.Variable(np.ones([2]), dtype="bfloat16", name="weight")
+    adam.Adam(0.1).apply([tf.ones([2], tf.bfloat16)], [weight])
+    np.testing.assert_allclose(weight.numpy().astype("float32"), 0.9, rtol=0.02)

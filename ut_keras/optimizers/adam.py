@@ -36,6 +36,9 @@ class Adam(optimizer.Optimizer):
         epsilon: float. Added to the denominator.
         **kwargs: the arguments of `Optimizer`.
 
+    Raises:
+        ValueError: if a decay is 1 in the dtype of a weight, such as 0.999 in bfloat16.
+
     References: Kingma and Ba 2015, the formulation before section 2.1; `tf.train.AdamOptimizer`.
     """
 
@@ -56,6 +59,25 @@ class Adam(optimizer.Optimizer):
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        for variable in variables:
+            self._check_betas(variable)
+        super().build(variables)
+
+    def _check_betas(self, variable):
+        """Check that both decays stay below 1 in the dtype of a weight.
+
+        With a decay of 1, a moment or the bias correction would stay 0.
+        """
+        for name in ("beta_1", "beta_2"):
+            beta = getattr(self, name)
+            if tf.as_dtype(variable.dtype).as_numpy_dtype(beta) >= 1:
+                raise ValueError(
+                    f"{name} must be below 1 in the dtype of each weight. Received: {name}={beta}, "
+                    f"which is 1 in {variable.dtype}, the dtype of {variable.path}. Use a layer "
+                    "with the dtype policy mixed_bfloat16, whose weights are float32."
+                )
 
     def apply(
         self, grads: Sequence[Any], trainable_variables: Sequence[keras.Variable] | None = None
