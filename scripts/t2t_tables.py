@@ -13,7 +13,7 @@ sys.path.insert(0, ROOT)
 from ut_keras import hparam_schema, models  # noqa: E402
 from ut_keras.bin import flags  # noqa: E402
 from ut_keras.files import whole_file  # noqa: E402
-from ut_keras.hparam_schema import saved  # noqa: E402
+from ut_keras.hparam_schema import removed_fields, saved  # noqa: E402
 from ut_keras.hparam_schema.basic import BasicHParams  # noqa: E402
 from ut_keras.hparam_schema.field import specs  # noqa: E402
 from ut_keras.hparams import registry as set_registry  # noqa: E402
@@ -120,9 +120,8 @@ def hparams_table():
         lines += [
             f"| `{name}` | {_code(spec.default)} | {_here(spec)} |" for name, spec in fields.items()
         ]
-    ignored = ", ".join(f"`{name}`" for name in sorted(saved.T2T_BOOKKEEPING))
+    ignored = ", ".join(f"`{name}`" for name in sorted(removed_fields.T2T_BOOKKEEPING))
     tables = ", ".join(f"`{name}`" for name in sorted(saved.T2T_FUNCTION_TABLES))
-    retired = ", ".join(f"`{name}`" for name in sorted(saved.RETIRED))
     lines += [
         "",
         "## Only in T2T's hparams.json",
@@ -130,9 +129,16 @@ def hparams_table():
         f"- Ignored, because they repeat the command line: {ignored}.",
         "- Must be empty, because an hparam cannot replace a function. A value raises an error:",
         f"  {tables}.",
-        "- From older versions of T2T 1.x. The value must select the behavior of T2T 1.15. Any",
-        f"  other value raises an error: {retired}.",
+        "- Fields that T2T 1.15 does not have, or has only in models that ut_keras does not have.",
+        "  In hparams.json, the listed values have no effect. Any other value raises an error, and",
+        "  so does the field in `--hparams`:",
+        "",
+        "| hparam | values in hparams.json | in ut_keras |",
+        "|---|---|---|",
     ]
+    for name, (harmless, remedy) in sorted(removed_fields.REMOVED.items()):
+        values = "any" if removed_fields.ANY in harmless else ", ".join(map(_code, harmless))
+        lines.append(f"| `{name}` | {values or 'none'} | {remedy} |")
     return "\n".join(lines) + "\n"
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import json
 import pathlib
+import re
 import sys
 
 import pytest
@@ -14,6 +15,7 @@ from ut_keras.hparam_schema import (
     LSTMHParams,
     TransformerHParams,
     UniversalTransformerHParams,
+    removed_fields,
     saved,
 )
 from ut_keras.hparam_schema.field import specs
@@ -168,7 +170,7 @@ def test_override_by_dict_checks_types():
     assert_raises("hidden_size must be an int", hp.override, {"hidden_size": "64"})
     assert_raises("hidden_size must be an int", hp.override, {"hidden_size": True})
     assert_raises("use_pad_remover must be True", hp.override, {"use_pad_remover": 1})
-    assert_raises("Unknown hparam: 'num_rec_steps'", hp.override, {"num_rec_steps": 4})
+    assert_raises("'num_rec_steps' is not an hparam", hp.override, {"num_rec_steps": 4})
 
 
 def test_num_heads_must_divide_the_used_channels():
@@ -454,8 +456,8 @@ def test_load_reads_t2t_checkpoint_hparams(model, cls):
     assert (
         not values.keys()
         - hp.to_dict().keys()
-        - saved.T2T_BOOKKEEPING
-        - (saved.T2T_FUNCTION_TABLES)
+        - removed_fields.T2T_BOOKKEEPING.keys()
+        - saved.T2T_FUNCTION_TABLES
     )
     assert all(values[name] == value for name, value in hp.to_dict().items() if name in values)
     hp.check_supported()
@@ -533,6 +535,41 @@ def test_load_reads_hparams_of_older_t2t(tmp_path):
 def test_from_dict_rejects_unsupported_values_of_older_t2t(name, value):
     message = f" {name} must be .* Received: {name}={value!r}"
     assert_raises(message, hparam_schema.from_dict, {**OLDER, name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("batching_mantissa_bits", "min_length_bucket"),
+        ("target_modality", "problem determines"),
+        ("residual_dropout", "layer_prepostprocess_dropout"),
+        ("train_steps", "--train_steps"),
+        ("model_dir", "--output_dir"),
+    ],
+)
+def test_override_names_remedy_for_removed_names_of_t2t(name, remedy):
+    assert_raises(f"{name}.*{remedy}", TransformerHParams().override, f"{name}=1")
+
+
+def test_hparam_of_another_model_names_the_kinds_of_hparams():
+    message = "not an hparam of TransformerHParams, but of UniversalTransformerHParams"
+    assert_raises(f"'num_rec_steps' is {message}", TransformerHParams().override, "num_rec_steps=4")
+
+
+def test_old_modality_in_a_file_is_rejected_with_remedy():
+    values = {**OLDER, "target_modality": "symbol:default"}
+    assert_raises(
+        "Received: target_modality='symbol:default'.* Omit it", hparam_schema.from_dict, values
+    )
+
+
+def test_removed_fields_are_unknown_fields_and_every_remedy_names_known_fields():
+    known = set().union(*(specs(cls) for cls in hparam_schema.classes()))
+    assert not known & {*removed_fields.REMOVED, *removed_fields.T2T_BOOKKEEPING}
+    remedies = [removed.remedy for removed in removed_fields.REMOVED.values()]
+    named = {word for text in remedies for word in re.findall(r"(?<!--)\b[a-z]+_\w+", text)}
+    assert "layer_prepostprocess_dropout" in named
+    assert named - {"ut_keras", "multi_problem", "use_tpu"} <= known
 
 
 def test_from_dict_converts_only_0_and_1_to_bool():

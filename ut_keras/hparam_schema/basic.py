@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Literal, Self
 from ut_keras.hparam_schema import ignored_fields, limits
 from ut_keras.hparam_schema import overrides as overrides_lib
 from ut_keras.hparam_schema.field import (
-    HOW_TO_LIST,
     NON_NEGATIVE,
     POSITIVE,
     RATE,
@@ -23,7 +22,7 @@ from ut_keras.hparam_schema.field import (
     specs,
     training,
 )
-from ut_keras.registry import unknown_name_message
+from ut_keras.hparam_schema.removed_fields import unknown_hparam_message
 
 LEARNING_RATE_FACTORS = (
     "constant",
@@ -120,6 +119,12 @@ def warmup_note(hp: Any, train_steps: int) -> str:
         "learning rate stays low. Train for more steps, or set the hparam "
         f"learning_rate_warmup_steps={max(1, int(steps) // 10)}."
     )
+
+
+def _subclasses(cls):
+    """Return the subclasses of `cls` that have no fields of a T2T package."""
+    found = [each for each in cls.__subclasses__() if not each.ADDED]
+    return found + [deeper for each in found for deeper in _subclasses(each)]
 
 
 def _has_one_of(chosen, values):
@@ -334,7 +339,9 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
         known = specs(type(self))
         for name in overrides:
             if name not in known:
-                raise HParamError(unknown_name_message("hparam", name, known, HOW_TO_LIST))
+                others = [cls.__name__ for cls in _subclasses(BasicHParams) if name in specs(cls)]
+                kind = type(self).__name__
+                raise HParamError(unknown_hparam_message(name, known, kind, others))
         return dataclasses.replace(self, **overrides)
 
     def to_dict(self) -> dict[str, Any]:

@@ -26,9 +26,6 @@ RATE = "[0, 1)"
 STEPS = f"[1, {limits.MOST_STEPS}]"
 STEPS_OR_NONE = f"[0, {limits.MOST_STEPS}]"
 
-# Errors about the unknown name of an hparam contain these sentences.
-HOW_TO_LIST = "docs/t2t_hparams.md lists all names. In Python, print hp.to_dict()."
-
 _KINDS = {int: "an int", float: "a number", bool: "True or False", str: "a string"}
 BOOLS = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 

@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ut_keras.hparam_schema.basic import BasicHParams
-from ut_keras.hparam_schema.field import HOW_TO_LIST, HParamError, specs
-from ut_keras.registry import unknown_name_message
+from ut_keras.hparam_schema.field import HParamError, specs
+from ut_keras.hparam_schema.removed_fields import unknown_hparam_message
 
 _FLOAT, _INT, _DISCRETE, _CATEGORICAL = "float", "int", "discrete", "categorical"
 
@@ -196,7 +196,7 @@ def check_hparams(ranges: Iterable[Range], hp: BasicHParams) -> None:
     known = specs(type(hp))
     for item in ranges:
         if item.name not in known:
-            raise HParamError(unknown_name_message("hparam", item.name, known, HOW_TO_LIST))
+            raise HParamError(unknown_hparam_message(item.name, known))
         for value in item.values:
             known[item.name].checked(value)
 

@@ -11,6 +11,7 @@ from ut_keras.hparam_schema.basic import BasicHParams
 from ut_keras.hparam_schema.field import HParamError, specs, training
 from ut_keras.hparam_schema.lstm_hparams import LSTMHParams
 from ut_keras.hparam_schema.neural_gpu_hparams import NeuralGPUHParams
+from ut_keras.hparam_schema.removed_fields import ANY, REMOVED, T2T_BOOKKEEPING
 from ut_keras.hparam_schema.transformer_hparams import (
     TransformerHParams,
     UniversalTransformerHParams,
@@ -19,52 +20,13 @@ from ut_keras.registry import is_notebook_rerun
 
 C = TypeVar("C", bound=type[BasicHParams])
 
-# Keys of T2T's hparams.json that are not hyperparameters. They repeat flags of the command line.
-# T2T 1.15 and ut_keras ignore them.
-T2T_BOOKKEEPING = frozenset(
-    {
-        "data_dir",
-        "decode_from_file",
-        "eval_freq_in_steps",
-        "eval_steps",
-        "eval_timeout_mins",
-        "mode",
-        "model_dir",
-        "schedule",
-        "std_server_protocol",
-        "train_steps",
-        "warm_start_from",
-    }
-)
 # Keys of T2T's hparams.json whose values are dicts from feature to function. If one of these dicts
 # is not empty, the user's code has replaced a function of T2T, and an error is raised.
 T2T_FUNCTION_TABLES = frozenset({"bottom", "loss", "name", "top", "weights_fn"})
 
-_ANY = object()
-
-# Fields of older T2T 1.x versions, each with the values that select the behavior of ut_keras.
-RETIRED = {
-    "batching_mantissa_bits": (_ANY,),  # affects only the sizes of buckets
-    "gru_transformation": (["state_transformation"],),
-    "input_modalities": ("default",),
-    "inputs_states_combination": ("mh_attention_ffn_add",),
-    "layer_norm_epsilon": (1e-6,),
-    "lstm_transformation": (["state_transformation"],),
-    "modality": ({}, "{}"),
-    "multiproblem_class_loss_multiplier": (0.0,),
-    "prepend_inputs_to_targets": (False,),
-    "problem_choice": (_ANY,),  # affects only runs with several problems
-    "symbol_modality_skip_top": (False,),
-    "target_modality": ("default",),
-    "tpu_batch_size_per_shard": (_ANY,),
-    "use_eager_mode": (_ANY,),
-    "use_interleaved_data_reading": (_ANY,),
-    "use_tpu": (_ANY,),
-}
-
 # Fields of earlier versions of ut_keras, each with the values that select the current behavior.
 # Files of older runs contain these fields.
-RETIRED_IN_UT_KERAS = {
+RETIRED = {
     "num_memory_tokens": (0,),
     "recurrence_backprop_steps": (0,),
 }
@@ -124,7 +86,7 @@ def from_dict(values: Mapping[str, Any]) -> BasicHParams:
                 f"{name} must be empty: an hparam cannot replace a function. "
                 f"Received: {name}={values[name]!r}."
             )
-    ignored = T2T_BOOKKEEPING | T2T_FUNCTION_TABLES | {"added"}
+    ignored = T2T_BOOKKEEPING.keys() | T2T_FUNCTION_TABLES | {"added"}
     added = values.get("added", {})
     if not isinstance(added, dict):
         raise HParamError(f"added must be a dict. Received: added={added!r}.")
@@ -210,14 +172,21 @@ def modernize(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         HParamError: if the value of a retired field selects a behavior that is not supported.
     """
-    known, retired = specs(cls), RETIRED | RETIRED_IN_UT_KERAS
+    known = specs(cls)
     modern: dict[str, Any] = {}
     for name, value in values.items():
-        if name in retired and name not in known:
-            harmless = retired[name]
-            if _ANY not in harmless and value not in harmless:
+        if name in REMOVED and name not in known:
+            harmless, remedy = REMOVED[name]
+            if ANY not in harmless and value not in harmless:
+                expected = " or ".join([*map(repr, harmless), "absent"])
                 raise HParamError(
-                    f"The removed field {name} must be {' or '.join(map(repr, harmless))}. "
+                    f"The removed field {name} must be {expected}. Received: {name}={value!r}. "
+                    f"{remedy[0].upper()}{remedy[1:]}."
+                )
+        elif name in RETIRED and name not in known:
+            if value not in RETIRED[name]:
+                raise HParamError(
+                    f"The removed field {name} must be {' or '.join(map(repr, RETIRED[name]))}. "
                     f"Received: {name}={value!r}."
                 )
         elif name in known and known[name].kind is bool and type(value) is int and value in (0, 1):

@@ -19,12 +19,17 @@ from typing import TYPE_CHECKING, Any
 
 from ut_keras import hparam_schema as hparam_lib
 from ut_keras.errors import UserError
-from ut_keras.hparam_schema import BasicHParams, saved
+from ut_keras.hparam_schema import BasicHParams, removed_fields, saved
 from ut_keras.hparam_schema import overrides as hparam_overrides
 from ut_keras.hparam_schema.field import BOOLS, specs
 from ut_keras.t2t import missing
 
-_IGNORED = saved.T2T_BOOKKEEPING | saved.T2T_FUNCTION_TABLES | set(saved.RETIRED)
+# A package may use the other names of `REMOVED` for fields of its own.
+_IGNORED = {
+    *removed_fields.T2T_BOOKKEEPING,
+    *saved.T2T_FUNCTION_TABLES,
+    *(name for name, removed in removed_fields.REMOVED.items() if removed.harmless),
+}
 
 
 class NoSuchHParam(AttributeError):
