@@ -211,6 +211,7 @@ def test_resume_rejects_another_vocabulary(data_dir, finished_run, capsys, tmp_p
         ({"--hparams": "hidden_size=-8"}, "hidden_size"),
         ({"--hparams": "optimizer=ftrl"}, "optimizer"),
         ({"--schedule": "tran"}, f"--schedule must be one of {', '.join(flags.SCHEDULES)}. "),
+        ({"--schedule": "eval"}, "The nearest value: evaluate."),
         ({"--decode_hparams": "beam=1"}, "beam_size"),
         ({"--decode_hparams": "exit_threshold=0.5"}, "exit_threshold requires a model with recurr"),
         ({"--train_steps": "-1"}, "--train_steps must be at least 0"),

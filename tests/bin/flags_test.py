@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from ut_keras.bin import command_line, flags
+from ut_keras.bin import command_line, flags, old_flags
 from ut_keras.errors import UsageError
 
 
@@ -103,6 +103,27 @@ def test_second_package_prints_a_note(capsys, first):
 def test_schedules_are_supported_or_not():
     assert not flags.SCHEDULES.keys() & flags.OTHER_SCHEDULES.keys()
     assert "train_and_evaluate" in flags.OTHER_SCHEDULES["local_run"]
+
+
+_COMMANDS = {"TRAINER": flags.TRAINER, "DATAGEN": flags.DATAGEN, "DECODER": flags.DECODER}
+
+
+@pytest.mark.parametrize("command", _COMMANDS)
+def test_old_flags_raise_with_their_alternative(command):
+    alternatives = getattr(old_flags, command)
+    assert "model_dir" in alternatives or "problems" in alternatives
+    for name, alternative in alternatives.items():
+        with pytest.raises(UsageError) as error:
+            command_line.parse(_COMMANDS[command], [f"--{name}=1"], "x", "")
+        assert str(error.value) == f"--{name} is not supported: {alternative}."
+
+
+@pytest.mark.parametrize("command", _COMMANDS)
+def test_alternatives_of_old_flags_name_supported_flags(command):
+    tables = (*_COMMANDS.values(), flags.EXPORTER)
+    supported = {flag.name for table in tables for flag in table if not flag.unsupported}
+    named = re.findall(r"--([a-z]\w+)", " ".join(getattr(old_flags, command).values()))
+    assert named and supported.issuperset(named)
 
 
 def test_help_gives_at_most_one_default():

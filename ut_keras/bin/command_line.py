@@ -33,9 +33,9 @@ class Flag:
     # Pairs of (another name, allowed value), for the error of a value that is not allowed.
     other_names: tuple[tuple[str, str], ...] = ()
     unsupported: str = ""  # the reason why only the default is accepted; "" for a supported flag
-    # Whether T2T has this unsupported flag only in another command. A user's package may define a
-    # flag with this name.
-    is_of_other_command: bool = False
+    # Whether T2T 1.15 has this unsupported flag only in another command, or not at all. A user's
+    # package may define a flag with this name.
+    is_only_for_error: bool = False
     # The smallest allowed number; None means the limit of 32-bit numbers.
     least: float | None = None
     most: float | None = None  # the largest allowed number; None means the limit of 32-bit numbers
@@ -79,7 +79,7 @@ def parse(
     )
     # absl also accepts these names in place of --help.
     parser.add_argument("--helpfull", "--helpshort", action="help", help=argparse.SUPPRESS)
-    own_flags = [flag for flag in table if not flag.is_of_other_command]
+    own_flags = [flag for flag in table if not flag.is_only_for_error]
     for flag in own_flags:
         _add(parser, flag)
     argv, hparams = [_two_dashes(word) for word in argv], []
@@ -104,7 +104,7 @@ def _check_value(flag, value):
         )
     if value and flag.choices and value not in flag.choices:
         choices = ", ".join(flag.choices)
-        nearest = _nearest_choice(value, flag)
+        nearest = nearest_choice(value, flag.choices, flag.other_names)
         raise UsageError(f"--{flag.name} must be one of {choices}. Received: {value!r}.{nearest}")
     if flag.value_type in (int, float) and value is not None:
         expected = limits.unmet_limit(value, flag.least, flag.most)
@@ -197,9 +197,17 @@ class _LastOverrides(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def _nearest_choice(value, flag):
-    """Return a sentence that names the allowed value nearest to `value`, or ""."""
-    names = {**{choice: choice for choice in flag.choices}, **dict(flag.other_names)}
+def nearest_choice(
+    value: str, choices: Iterable[str], other_names: Iterable[tuple[str, str]] = ()
+) -> str:
+    """Return a sentence that names the allowed value nearest to `value`, or "".
+
+    Args:
+        value: str, the user's value.
+        choices: the allowed values.
+        other_names: pairs of (another name, allowed value).
+    """
+    names = {**{choice: choice for choice in choices}, **dict(other_names)}
     found = difflib.get_close_matches(value.lower(), names, n=1)
     return f" The nearest value: {names[found[0]]}." if found else ""
 

@@ -8,6 +8,7 @@ import dataclasses
 import os
 from typing import Any
 
+from ut_keras.bin import old_flags
 from ut_keras.bin.command_line import AUTO, Flag, auto_or_boolean, path
 from ut_keras.hparam_schema import limits
 from ut_keras.text import sacre_bleu
@@ -35,14 +36,17 @@ SCHEDULES = {
 # The schedules that only T2T has, each with the alternative in ut_keras.
 OTHER_SCHEDULES = {
     "continuous_eval": "use train_and_evaluate, or call evaluate again for a newer checkpoint",
-    "continuous_eval_on_train_data": "evaluate reads the dev or test split",
+    "continuous_eval_on_train_data": (
+        "use evaluate, which reads the dev or test split; training prints the loss of the train "
+        "split"
+    ),
     "continuous_decode": "use ut-decoder or train_eval_and_decode",
     "continuous_decode_on_train_data": "use ut-decoder",
     "continuous_decode_on_eval_data": "use ut-decoder",
     "continuous_decode_from_file": "use ut-decoder --decode_from_file",
     "decode": "use ut-decoder",
     "local_run": "early versions of T2T have this schedule; use train_and_evaluate",
-    "run_std_server": "TF_CONFIG lists the workers, see docs/training.md",
+    "run_std_server": "no server is needed: TF_CONFIG lists the workers, see docs/training.md",
     "test": "use --train_steps=1 for a trial run",
 }
 _SCHEDULES = "; ".join(f"{name}: {what}" for name, what in SCHEDULES.items())
@@ -69,9 +73,16 @@ def _unsupported(reason, **defaults):
     )
 
 
-def _of_other_command(reason, *names):
-    """Return unsupported flags of a command of T2T that this command replaces."""
-    return tuple(Flag(name, None, unsupported=reason, is_of_other_command=True) for name in names)
+def _for_errors(alternatives):
+    """Return unsupported flags for errors; the command does not parse them.
+
+    Args:
+        alternatives: dict from the flag's name to the alternative.
+    """
+    return tuple(
+        Flag(name, None, unsupported=instead, is_only_for_error=True)
+        for name, instead in alternatives.items()
+    )
 
 
 # The flags of absl, which T2T's commands use.
@@ -111,6 +122,7 @@ DATAGEN = (
         env_problem_batch_size=0,
     ),
     *_ABSL_FLAGS,
+    *_for_errors(old_flags.DATAGEN),
 )
 
 IMPORT_T2T = (
@@ -296,6 +308,7 @@ TRAINER = (
         _CLOUD, cloud_mlengine=False, cloud_mlengine_master_type=None, **{"job-dir": None}
     ),
     *_ABSL_FLAGS,
+    *_for_errors(old_flags.TRAINER),
 )
 
 
@@ -347,16 +360,7 @@ DECODER_OWN = (
     *_unsupported(_DEFAULT_ONLY, decode_shards=1),
     *_unsupported("outputs are printed or written to a file", decode_in_memory=False),
     *_unsupported(_GRAPH, disable_grappler_optimizations=False),
-    # The flags of t2t-translate-all.
-    *_of_other_command("use --decode_from_file", "source"),
-    *_of_other_command("use --output_dir or --checkpoint_path", "model_dir"),
-    *_of_other_command(
-        "call the command once per checkpoint, with --checkpoint_path and --decode_to_file",
-        "translations_dir",
-        "min_steps",
-        "wait_minutes",
-        "decoder_command",
-    ),
+    *_for_errors(old_flags.DECODER),
 )
 _RUNTIME = (
     "intra_op_parallelism_threads",

@@ -181,6 +181,7 @@ def _schedule(args):
     if args.schedule not in SCHEDULES:
         raise UsageError(
             f"--schedule must be one of {', '.join(SCHEDULES)}. Received: {args.schedule!r}."
+            f"{command_line.nearest_choice(args.schedule, SCHEDULES)}"
         )
     return _SCHEDULE_ALIASES.get(args.schedule, args.schedule)
 
