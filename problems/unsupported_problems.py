@@ -6,6 +6,7 @@ _WIKIPEDIA = (
     "it uses the vocabulary of languagemodel_en_wiki64k, which your own problem can also use"
 )
 _CLEANED = "cleaning of sentences and TMX files are not supported"
+_RENAMED = "T2T renamed it; use"
 
 # Dict from names or patterns, separated by spaces, to the reason.
 _REASONS = {
@@ -42,6 +43,26 @@ _REASONS = {
     "translate_enes*clean*": f"{_CLEANED}; use translate_enes_wmt32k",
     "translate_enfr*": "use translate_enfr_wmt32k",
     "translate_enzh_wmt32k*": ("most of its texts require registration; use translate_enzh_wmt8k"),
+    # Names of T2T 1.0 and 1.1.
+    "wmt_ende_tokens_32k": f"{_RENAMED} translate_ende_wmt32k",
+    "wmt_ende_tokens_8k": f"{_RENAMED} translate_ende_wmt8k",
+    "wmt_ende_characters": f"{_RENAMED} translate_ende_wmt_characters",
+    "wmt_enfr_tokens_32k": f"{_RENAMED} translate_enfr_wmt32k",
+    "wmt_enfr_tokens_8k": f"{_RENAMED} translate_enfr_wmt8k",
+    "wmt_enfr_characters": f"{_RENAMED} translate_enfr_wmt_characters",
+    "wmt_encs_tokens_32k": f"{_RENAMED} translate_encs_wmt32k",
+    "wmt_encs_characters": f"{_RENAMED} translate_encs_wmt_characters",
+    "wmt_zhen_tokens_*": f"{_RENAMED} translate_enzh_wmt8k_rev",
+    "setimes_mken_tokens_32k": f"{_RENAMED} translate_enmk_setimes32k_rev",
+    "lm_ptb_10k": f"{_RENAMED} languagemodel_ptb10k",
+    "lm_ptb_characters": f"{_RENAMED} languagemodel_ptb_characters",
+    # The name of all tasks in the authors' bAbI-T2T.
+    "babi_qa_sentence_task0_10k": "use babi_qa_sentence_all_tasks_10k",
+    "babi_qa_sentence_task0_1k": "use babi_qa_sentence_all_tasks_1k",
+    "ice_parsing_*": "use wsj_parsing",
+    "cipher_*": "use algorithmic_shift_decimal40",
+    "desc2code_*": "use text2text_tmpdir with its files",
+    "multinli_*": f"{_RENAMED} multi_nli",
     # Language models.
     "languagemodel_*wiki* wiki_* enwik8*": "use text2self_txt with its text",
     "languagemodel_lm1b_*": (

@@ -23,6 +23,14 @@ def test_get_gives_the_reason_for_an_unsupported_name():
         table.get("old_but_of_a_pakage")
 
 
+def test_exact_unsupported_name_gives_its_reason_also_near_a_registered_name():
+    table = registry.Registry("thing")
+    table.add("a_very_long_name_of_a_thing_small", 1)
+    table.mark_unsupported("a_very_long_name_of_the_thing_small", "it has gone")
+    with pytest.raises(registry.UnsupportedNameError, match="it has gone"):
+        table.get("a_very_long_name_of_the_thing_small")
+
+
 def test_mark_all_unsupported_gives_each_pattern_its_reason():
     table = registry.Registry("thing")
     table.mark_all_unsupported({"old_* older": "it has gone", "new": "it is not here yet"})

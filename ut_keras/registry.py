@@ -146,7 +146,9 @@ class Registry:
             reason = self.unsupported_reason(name)
             # A name that is almost equal to a registered name is a typing error. Such a name may
             # also match a pattern of unsupported names, but the nearest names are more helpful.
-            if reason and not difflib.get_close_matches(str(name), self._entries, cutoff=0.95):
+            exact = str(name) in self._unsupported
+            near = difflib.get_close_matches(str(name), self._entries, cutoff=0.95)
+            if reason and (exact or not near):
                 raise UnsupportedNameError(f"The {self.kind} {name!r} is not supported: {reason}.")
             message = unknown_name_message(self.kind, name, self._entries, self._how_to_list())
             for other in _REGISTRIES_BY_FLAG.values():

@@ -10,8 +10,9 @@ import pytest
 
 from ut_keras import hparam_schema, hparams
 from ut_keras.hparam_schema import saved
+from ut_keras.hparams import unsupported_sets
 from ut_keras.hparams.registry import SETS
-from ut_keras.registry import UnknownNameError
+from ut_keras.registry import UnknownNameError, UnsupportedNameError
 
 ROOT = pathlib.Path(__file__).parents[2]
 GOLDEN = json.loads((ROOT / "tests/testdata/t2t/hparams/sets.json").read_text())
@@ -181,3 +182,14 @@ def test_get_logs_a_value_without_effect(caplog, capsys):
     assert len(caplog.messages) == 1
     # A program may write its own results to the standard output.
     assert not capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", unsupported_sets.OLDER_SETS)
+def test_set_that_t2t_removed_names_a_set_and_hparams_that_work(name):
+    with pytest.raises(UnsupportedNameError) as error:
+        hparams.get(name)
+    parent, changes = re.search(r"use (\w+) with --hparams=(.*)\.$", str(error.value)).groups()
+    hp = hparams.get(parent, changes)
+    hp.check_supported()
+    assert hp != hparams.get(parent)
+    assert name.startswith("adaptive") == (hp.recurrence_type == "act")

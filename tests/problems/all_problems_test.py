@@ -4,6 +4,7 @@ import pytest
 
 from ut_keras import hparams, problems
 from ut_keras.data import tfrecords
+from ut_keras.problems.registration import REGISTRY
 from ut_keras.text import text_encoder
 
 _OWN = {
@@ -98,3 +99,11 @@ def test_dataset_yields_a_batch(generated, tmp_path, name):
         for features, targets, *_ in batches:
             assert set(features) == set(problem.feature_specs(str(tmp_path)))
             assert targets.dtype == "int32" and len(features["targets"]) == len(targets)
+
+
+def test_renamed_problems_of_t2t_name_existing_problems():
+    reasons = REGISTRY.unsupported()
+    named = [reason.split()[-1] for reason in reasons.values() if "renamed" in reason]
+    assert "translate_ende_wmt32k" in named
+    for name in named:
+        problems.get(name)

@@ -1,6 +1,7 @@
 """Why ut_keras lacks some models of T2T, and the nearest model that it has."""
 
 _NEAREST = "the nearest: transformer"
+_STORIES = "on a problem babi_qa_sentence_*, use"
 _WITH_NEAREST_TRANSFORMER = (
     "aligned",
     "byte_net",
@@ -45,6 +46,12 @@ REASONS = {
     "mtf_*": f"there is no Mesh TensorFlow; {_NEAREST}",
     "attention_lm": f"{_NEAREST}, on a problem without inputs",
     "lstm_encoder": "the nearest: lstm_seq2seq",
+    "r_transformer": "T2T 1.6.5 renamed it; use universal_transformer",
+    "r_transformer_encoder": "T2T 1.6.5 renamed it; use universal_transformer_encoder",
+    # The models of the authors' bAbI-T2T.
+    "babi_transformer": f"{_STORIES} transformer_encoder",
+    "babi_universal_transformer": f"{_STORIES} universal_transformer_encoder",
+    "babi_r_transformer": f"{_STORIES} universal_transformer_encoder",
     "neural_*_model": "the nearest: universal_transformer",
     **dict.fromkeys(_IMAGE_MODELS, "there are no problems of images"),
     "next_frame_*": "there are no problems of video",

@@ -47,7 +47,9 @@ STAND_INS = {
 _NEAREST = {
     "bin": "the commands that docs/t2t.md lists",
     "data_generators.algorithmic": "ut_keras.problems.algorithmic",
-    "data_generators.babi_qa": "ut_keras.problems.babi_qa",
+    "data_generators.babi_qa": (
+        "ut_keras.problems.babi_qa, or the problems babi_qa_* of ut_keras without a package"
+    ),
     "data_generators.lambada": "ut_keras.problems.lambada",
     "data_generators.lm1b": "ut_keras.problems.lm1b",
     "data_generators.problem.Text2Text": "data_generators.text_problems.Text2TextProblem",
