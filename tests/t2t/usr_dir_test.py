@@ -355,6 +355,30 @@ def test_unused_registrations_print_notes(load, capsys):
     assert hparams.get("beside_an_optimizer").hidden_size == 128
 
 
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [
+        (["tiny"], "hparams set transformer_tiny comes"),
+        (["tiny", "big"], "hparams sets transformer_tiny, transformer_big come"),
+        (
+            ["tiny", "big", "base", "small", "l2"],
+            "hparams sets transformer_tiny, transformer_big, transformer_base and 2 others come",
+        ),
+    ],
+)
+def test_replaced_names_print_one_note(load, capsys, names, line):
+    load(
+        f"""
+        from tensor2tensor.models import transformer
+        from tensor2tensor.utils import registry
+
+        for name in {names}:
+            registry.register_hparams(f"transformer_{{name}}")(transformer.transformer_tiny)
+        """
+    )
+    assert capsys.readouterr().out == f"note: {line} from the package, not from ut_keras\n"
+
+
 @pytest.mark.slow  # processes start slowly
 def test_worker_processes_load_the_package(load):
     folder = load(

@@ -156,7 +156,23 @@ def list_hparams(prefix: str | None = None) -> list[str]:
     return [name for name in hparams_lib.names() if name.startswith(prefix or "")]
 
 
+# {kind: names of ut_keras that the package has replaced, for a note}
+_replaced: dict[str, list[str]] = {}
+_MOST_SHOWN = 3  # how many of these names the note shows
+
+
+def print_replaced() -> None:
+    """Print one note for each kind of names of ut_keras that the package has replaced."""
+    for kind, names in _replaced.items():
+        shown = ", ".join(names[:_MOST_SHOWN])
+        if len(names) > _MOST_SHOWN:
+            shown += f" and {len(names) - _MOST_SHOWN} others"
+        title = f"{kind} {shown} comes" if len(names) == 1 else f"{kind}s {shown} come"
+        print(f"note: {title} from the package, not from ut_keras", flush=True)
+    _replaced.clear()
+
+
 def _add(table, name, entry):
     if name in table:
-        print(f"note: {table.kind} {name} comes from the package, not from ut_keras", flush=True)
+        _replaced.setdefault(table.kind, []).append(name)
     table.replace(name, entry)

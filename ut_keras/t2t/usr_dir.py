@@ -100,6 +100,9 @@ def load(
         # context then hides TensorFlow's log lines.
         with tensorflow_log.held_back():
             importlib.import_module(name)
+        # The package imports this module if it registers anything under T2T's names.
+        if registry := sys.modules.get("ut_keras.t2t.registry"):
+            registry.print_replaced()
     finally:
         missing.packages_loading -= 1
         sys.path.remove(parent)
