@@ -212,6 +212,12 @@ def test_pairs_reads_hugging_face_datasets():
         text_rows.pairs(datasets.DatasetDict({"train": ours}))
 
 
+@pytest.mark.parametrize("missing", [float("nan"), np.float32("nan")])
+def test_missing_text_of_a_data_frame_raises_with_remedy(missing):
+    with pytest.raises(ValueError, match=r"must be a str\. Received: nan\. .*df\.dropna\(\)"):
+        text_rows.pairs([("one", missing)])
+
+
 @pytest.mark.parametrize("number", [1, 1.5, np.int64(1)])
 def test_number_as_a_text_raises_an_error_that_shows_the_text(number):
     for rows in ([("one", number)], [{"inputs": "one", "targets": number}]):

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 from ut_keras import hparams, models
+from ut_keras.data.features import FeatureSpec
 from ut_keras.models import array_checks
 
 SPECS = models.get(
@@ -129,6 +130,31 @@ def test_list_of_targets_names_the_array():
         ValueError, match=r"y must be an array, such as np.array\(y\).*: a list with 4"
     ):
         model.fit({"targets": ids}, ids.tolist(), verbose=0)
+
+
+def test_targets_of_different_lengths_name_the_function_that_pads():
+    with pytest.raises(ValueError, match=r"keras.utils.pad_sequences\(y, padding='post'\)"):
+        array_checks.single("y", [[3, 1], [4, 5, 1]])
+
+
+@pytest.mark.parametrize("data", [[("a", "b")], [["a"]], np.array([["a", "b"]])])
+def test_pairs_of_texts_name_the_functions_that_take_texts(data):
+    with pytest.raises(ValueError, match=r"the text 'a'.*run\.dataset\(pairs\)"):
+        array_checks.check_no_texts("x", data)
+
+
+def test_class_labels_that_are_texts_name_the_function_that_numbers_them():
+    with pytest.raises(ValueError, match=r"the text 'good'.*np\.unique\(y, return_inverse=True\)"):
+        array_checks.check_no_texts("y", np.array(["good", "bad"]), are_labels=True)
+
+
+def test_negative_ids_name_the_padding_unless_they_are_classes():
+    ids = np.array([[3, -100]])
+    with pytest.raises(ValueError, match=r"Received: -100\. Replace negative ids by 0"):
+        array_checks.check(SPECS, {}, ids)
+    specs = {**SPECS, "targets": FeatureSpec(9, "class_label")}
+    with pytest.raises(ValueError, match=r"Received: -100\.$"):
+        array_checks.check(specs, {}, ids)
 
 
 def test_ids_out_of_range_raise():

@@ -511,7 +511,8 @@ def test_arrays_with_ids_outside_the_vocabulary_raise(name):
         ids = features[name].copy()
         ids[0, 0] = wrong
         data = {**features, name: ids}
-        message = rf"^{name} must be ids in \[0, 12\)\. Received: {wrong}\.$"
+        remedy = r" Replace negative ids by 0, the padding\." if wrong < 0 else ""
+        message = rf"^{name} must be ids in \[0, 12\)\. Received: {wrong}\.{remedy}$"
         for method, arguments in (("fit", [targets]), ("evaluate", [targets]), ("predict", [])):
             with pytest.raises(ValueError, match=message):
                 getattr(model, method)(data, *arguments)

@@ -156,6 +156,11 @@ def _as_str(value):
 
 
 def _check_text(text):
+    if isinstance(text, numbers.Number) and text != text:  # pandas marks a missing text by NaN
+        raise ValueError(
+            "A text must be a str. Received: nan. If it is a missing value of a DataFrame, call "
+            "df.dropna() first."
+        )
     if isinstance(text, numbers.Number):
         raise ValueError(
             f"A text must be a str. Received: {text}. To use this number as a text, pass '{text}'."

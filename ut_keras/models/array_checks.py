@@ -14,6 +14,10 @@ from ut_keras.decoding.beam_search import EOS
 from ut_keras.layers.basic import id_checks
 
 _LOG = logging.getLogger("ut_keras")
+_HOW_TO_NUMBER_LABELS = (
+    "To number the labels from 0: names, y = np.unique(y, return_inverse=True). The label of the "
+    "class i is then names[i]."
+)
 
 
 def first_batch(x: Any, y: Any = None, weights: Any = None) -> tuple[Any, Any, Any]:
@@ -62,29 +66,37 @@ def single(name: str, values: Any) -> Any:
         return values
     found = keras.tree.flatten(values)
     if len(found) != 1:
+        sequences = [value for value in values if isinstance(value, list | tuple)]
+        is_ragged = len({len(sequence) for sequence in sequences}) > 1
+        array = f"np.array({name})"
+        if is_ragged:
+            array = f"keras.utils.pad_sequences({name}, padding='post')"
         raise ValueError(
-            f"{name} must be an array, such as np.array({name}). In Keras, a list has one element "
+            f"{name} must be an array, such as {array}. In Keras, a list has one element "
             f"for each output, and the model has a single output. Received: a "
             f"{type(values).__name__} with {len(found)} elements."
         )
     return found[0]
 
 
-def check_no_texts(name: str, data: Any) -> None:
+def check_no_texts(name: str, data: Any, are_labels: bool = False) -> None:
     """Raise `ValueError` if data of `fit` are texts, because models read ids.
 
     Args:
         name: str, "x" or "y".
         data: this argument of `fit`, `evaluate` or `predict`.
+        are_labels: bool. Whether the data are class labels. The error then has another remedy.
     """
+    remedy = _HOW_TO_NUMBER_LABELS if are_labels else id_checks.HOW_TO_USE_TEXTS
     for value in data.values() if isinstance(data, Mapping) else [data]:
         if isinstance(value, np.ndarray) and value.dtype.kind in "OSU":
             value = value.ravel().tolist()
-        first = value[0] if isinstance(value, list | tuple) and value else value
+        first = value
+        while isinstance(first, list | tuple) and first:
+            first = first[0]
         if isinstance(first, str):
             raise ValueError(
-                f"{name} must contain ids. Received: the text {reprlib.repr(first)}. "
-                f"{id_checks.HOW_TO_USE_TEXTS}"
+                f"{name} must contain ids. Received: the text {reprlib.repr(first)}. {remedy}"
             )
 
 
@@ -127,15 +139,17 @@ def check(
         )
     given = {name: ids for name in specs if isinstance(ids := x.get(name), np.ndarray)}
     for name, ids in given.items():
-        id_checks.check_range(ids, name, specs[name].vocab_size)
-        if specs[name].modality == "symbol" and is_padded_on_left(ids):
+        is_symbol = specs[name].modality == "symbol"
+        id_checks.check_range(ids, name, specs[name].vocab_size, has_padding=is_symbol)
+        if is_symbol and is_padded_on_left(ids):
             _LOG.warning(
                 "%s should be padded with 0 on the right. Received: sequences that begin with 0. "
                 "Use keras.utils.pad_sequences(..., padding='post').",
                 name,
             )
     if isinstance(y, np.ndarray):
-        id_checks.check_range(y, "targets", specs["targets"].vocab_size)
+        is_symbol = specs["targets"].modality == "symbol"
+        id_checks.check_range(y, "targets", specs["targets"].vocab_size, has_padding=is_symbol)
         targets = given.get("targets")
         if reads_targets and targets is not None and _have_other_ids(y, targets):
             _LOG.warning(

@@ -293,7 +293,8 @@ class FittedModel(train_step_model.TrainStepModel):
 
     def _check_arrays(self, x, y=None, weights=None):
         array_checks.check_no_texts("x", x)
-        array_checks.check_no_texts("y", y)
+        are_labels = self.specs["targets"].modality == "class_label"
+        array_checks.check_no_texts("y", y, are_labels)
         targets = array_checks.single("y", y) if self.has_default_loss else None
         features = x if isinstance(x, Mapping) else {}
         array_checks.check(self.specs, features, targets, "targets" in self.input_features)

@@ -122,18 +122,26 @@ def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
     return int32.cast(ids)
 
 
-def check_range(ids: np.ndarray, name: str, size: int) -> None:
+def check_range(ids: np.ndarray, name: str, size: int, has_padding: bool = False) -> None:
     """Check that an int array contains only ids in [0, size).
+
+    Args:
+        ids: int array.
+        name: str, for the error.
+        size: int.
+        has_padding: bool. Whether 0 is padding. The error about a negative id then says so, because
+            other libraries mark padding by -100.
 
     Raises:
         ValueError: if an id is out of range.
     """
     if ids.dtype.kind in "iu" and ids.size:
-        _check_extremes(ids.min(), ids.max(), name, size)
+        remedy = " Replace negative ids by 0, the padding." if has_padding and ids.min() < 0 else ""
+        _check_extremes(ids.min(), ids.max(), name, size, remedy)
 
 
-def _check_extremes(least, largest, name, size):
+def _check_extremes(least, largest, name, size, remedy=""):
     """Raise `ValueError` unless the least and the largest id are in [0, size)."""
     for extreme in (least, largest):
         if not 0 <= extreme < size:
-            raise ValueError(f"{name} must be ids in [0, {size}). Received: {extreme}.")
+            raise ValueError(f"{name} must be ids in [0, {size}). Received: {extreme}.{remedy}")
