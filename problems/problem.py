@@ -273,7 +273,9 @@ class Problem:
         Returns:
             tuple of str. If the split depends on the absence of a file, the tuple has its path too.
         """
-        is_own = not type(self).generate_samples.__module__.startswith("ut_keras.")
+        # The module is None for code that `exec` runs in an empty namespace.
+        module = type(self).generate_samples.__module__ or ""
+        is_own = not module.startswith("ut_keras.")
         if not is_own or not tmp_dir or not os.path.isdir(tmp_dir):
             return ()
         names = [name for name in os.listdir(tmp_dir) if split in re.split(r"[^A-Za-z]", name)]

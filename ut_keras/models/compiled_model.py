@@ -256,7 +256,7 @@ def _log_losses_of_probabilities(loss, class_labels):
         if isinstance(one, str) or not isinstance(one, keras.losses.Loss):
             # Keras' functions have the default from_logits=False, and a name selects a function.
             name = one if isinstance(one, str) else getattr(one, "__name__", "")
-            is_keras = isinstance(one, str) or one.__module__.startswith("keras.")
+            is_keras = isinstance(one, str) or (one.__module__ or "").startswith("keras.")
             found = is_keras and name.replace("_", "").lower().endswith("crossentropy")
         else:
             is_keras = type(one).__module__.startswith("keras.")
