@@ -18,6 +18,7 @@ import tensorflow_text  # noqa: F401  this import registers the operations of su
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -53,11 +54,19 @@ def make_app(folder, name):
         text = json.dumps({"model_version_status": [entry]})
         return Response(text, media_type="application/json")
 
+    async def other(request, error):
+        received = f"{request.method} {request.url.path[:200]}"
+        path = f"/v1/models/{name}"
+        reason = f"The request must be POST {path}:predict or GET {path}. Received: {received}."
+        text = json.dumps({"error": reason})
+        return Response(text, error.status_code, error.headers, media_type="application/json")
+
     return Starlette(
         routes=[
             Route(f"/v1/models/{name}", status),
             Route(f"/v1/models/{name}:predict", answer, methods=["POST"]),
-        ]
+        ],
+        exception_handlers={HTTPException: other},  # other addresses and methods
     )
 
 
@@ -162,7 +171,7 @@ if __name__ == "__main__":
     parser.add_argument("folder", help="folder that contains the versions of an export")
     parser.add_argument("name", help="name of the model in the address")
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8501)
+    parser.add_argument("--port", type=int, default=8501, help="0: any unused port")
     args = parser.parse_args()
     family = socket.AF_INET6 if ":" in args.host else socket.AF_INET
     with socket.socket(family) as listener:
@@ -176,5 +185,7 @@ if __name__ == "__main__":
             parser.error(f"--host and --port must be an unused address. Received: {error}.")
         print(f"Loading {version}…", flush=True)
         app = make_app(args.folder, args.name)
-        print(f"Serving on http://{args.host}:{args.port}/v1/models/{args.name}", flush=True)
+        port = listener.getsockname()[1]  # the port of the listener, also for --port=0
+        host = f"[{args.host}]" if ":" in args.host else args.host
+        print(f"Serving on http://{host}:{port}/v1/models/{args.name}", flush=True)
         uvicorn.Server(uvicorn.Config(app)).run(sockets=[listener])

@@ -4,6 +4,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -114,6 +115,49 @@ def test_server_reports_its_version_as_tensorflow_serving_does(address):
         [status] = json.load(response)["model_version_status"]
     assert (status["version"], status["state"]) == ("9", "AVAILABLE")
     assert status["status"] == {"error_code": "OK", "error_message": ""}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v1/models/other", 404),
+        ("POST", "/v1/models/other:predict", 404),
+        ("GET", "/", 404),
+        ("GET", "/v1/models/reverse:predict", 405),
+        ("POST", "/v1/models/reverse", 405),
+    ],
+)
+def test_server_names_its_addresses_for_other_requests(address, method, path, status):
+    data = b"{}" if method == "POST" else None
+    request = urllib.request.Request(f"http://{address}{path}", data)
+    with pytest.raises(urllib.error.HTTPError) as found:
+        urllib.request.urlopen(request, timeout=60)
+    error = json.load(found.value)["error"]
+    assert found.value.code == status
+    assert "POST /v1/models/reverse:predict or GET /v1/models/reverse." in error
+    assert error.endswith(f"Received: {method} {path}.")
+
+
+@pytest.mark.slow
+def test_server_prints_the_address_of_any_host_and_any_port(folder):
+    if not _has_ipv6():
+        pytest.skip("this machine has no IPv6 address ::1")
+    command = [sys.executable, os.path.join(EXAMPLES, "rest_server.py"), str(folder), "reverse"]
+    command += ["--host=::1", "--port=0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            line = next(line for line in server.stdout if "Serving on" in line)
+        finally:
+            server.terminate()
+    assert re.search(r"http://\[::1\]:[1-9]\d*/v1/models/reverse$", line.strip())
+
+
+def _has_ipv6():
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as listener:
+        listener.bind(("::1", 0))
+        return True
+    return False
 
 
 @pytest.mark.slow
