@@ -47,7 +47,8 @@ def generate(problem: Any, request: Request) -> dict[str, int]:
         ) as missing,
     ):
         if not new_side_files and not missing:
-            print(f"{problem.name}: data found in {data_dir}, nothing to generate")
+            again = f"to generate the data again, remove the files {problem.filename}-*"
+            print(f"{problem.name}: data found in {data_dir}, nothing to generate; {again}")
             _print_notes(_found_data_notes(problem, request, num_shards))
             return {}
         problem.prepare(data_dir, tmp_dir)

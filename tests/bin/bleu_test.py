@@ -32,6 +32,14 @@ def _shared_pair(shared_dir):
     ]
 
 
+@pytest.mark.parametrize("name", ["translation", "reference"])
+def test_missing_file_names_its_flag(files, capsys, name):
+    error = _error(capsys, [*files, f"--{name}=missing.txt"])
+    assert (
+        error == f"error: --{name} must be a file. Received: 'missing.txt', which does not exist."
+    )
+
+
 def test_sacrebleu_matches_published_score(shared_dir, capsys):
     scores, argv = _shared_pair(shared_dir)
     assert bleu.main(argv) == 0

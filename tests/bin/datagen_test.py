@@ -97,7 +97,8 @@ def test_inspect_prints_records(tmp_path, capsys):
     assert "100 records in 1 file" in out
     # The command does not generate existing files again.
     assert _run(tmp_path, "--problem=tiny_algo", "--inspect=1") == 0
-    assert "nothing to generate" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "nothing to generate; to generate the data again, remove the files tiny_algo-*" in out
 
 
 def test_inspect_reports_skipped_examples(tmp_path, capsys):

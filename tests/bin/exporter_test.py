@@ -67,6 +67,7 @@ def test_exporter_writes_a_numbered_saved_model(run, tmp_path, capsys):
     assert exporter.main([*argv, f"--checkpoint_path={run}/model.ckpt-1"]) == 0
     assert exporter.main(argv) == 0
     shown = capsys.readouterr().out
+    assert "\nWriting the format saved_model…" in shown
     assert "Weights: " in shown and "model.ckpt-1\n" in shown and "model.ckpt-2\n" in shown
     first, second = _exports(tmp_path / "served")
     assert f"served/{first} (" in shown and f"served/{second} (" in shown

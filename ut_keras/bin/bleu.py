@@ -8,6 +8,7 @@ any tokenizer. With --t2t, the command computes the score of t2t-bleu instead. E
 segment per line, in ordinary (detokenized) text.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -26,6 +27,10 @@ def _main(args: command.Args) -> None:
     language = _target_language(args)
     if not args.t2t:
         sacre_bleu.metric(args.tokenize, language)  # errors are raised before the files are read
+    for name in ("translation", "reference"):
+        path = getattr(args, name)
+        if not os.path.exists(path):
+            raise UsageError(f"--{name} must be a file. Received: {path!r}, which does not exist.")
     references, hypotheses = read_pair(args.reference, args.translation)
     for lines, path in ((references, args.reference), (hypotheses, args.translation)):
         if note := text_lines.segment_note(lines, path):

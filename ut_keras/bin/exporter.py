@@ -28,7 +28,7 @@ from ut_keras.errors import UsageError
 from ut_keras.files import file_error, new_folder, path_lock, whole_file
 from ut_keras.hparam_schema import overrides
 from ut_keras.inference import decode_hparams, feature_record
-from ut_keras.process import extras
+from ut_keras.process import extras, live_line
 
 # The formats whose inputs have a fixed length, each with the name of the model's file.
 _MODEL_FILES = {"litert": "model.tflite", "onnx": "model.onnx"}
@@ -77,7 +77,10 @@ def _export(args, run, search, values, directory):
     print(f"Weights: {path}", flush=True)
     length = max(0, values["max_input_size"])
     try:
-        with file_error.user_error_context(directory):
+        with (
+            file_error.user_error_context(directory),
+            live_line.Stopwatch(f"Writing the format {args.format}…", "Wrote the files"),
+        ):
             if args.format in _MODEL_FILES:
                 _write_fixed(args, run, model, directory, length, search)
             elif args.format == "safetensors":

@@ -29,7 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(args: command.Args) -> None:
-    command_line.require(args, "server", "servable_name")
+    command_line.require(
+        args, "server", "servable_name", what="such as localhost:8501 and the name of the model"
+    )
     if args.inputs_once is not None:
         _request(args, args.inputs_once)
         return

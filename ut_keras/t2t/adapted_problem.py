@@ -270,7 +270,8 @@ class Adapted(problem.Problem):
         """Call the `generate_data` of the package."""
         wanted = [split for split in self.splits if split != "test"] or self.splits
         if all(tfrecords.is_complete(data_dir, self.filename, split) for split in wanted):
-            print(f"{self.name}: data found in {data_dir}, nothing to generate")
+            again = f"to generate the data again, remove the files {self.filename}-*"
+            print(f"{self.name}: data found in {data_dir}, nothing to generate; {again}")
             return {}
         try:
             self.feature_specs(data_dir)  # raises `Missing` before the long data generation
