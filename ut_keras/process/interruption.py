@@ -51,7 +51,6 @@ _STOPPING = "stopping…"
 _STOPPING_LATER = "stopping after the current step. A second Ctrl-C stops at once."
 # The time between a signal and its acknowledgement. Most commands end within this time.
 _GRACE_SECONDS = 0.3
-_stop_requests: list["StopRequest"] = []  # the requests in use, from the outermost to the innermost
 
 
 @contextlib.contextmanager
@@ -81,8 +80,7 @@ def acknowledged(stderr: int = 2) -> Iterator[None]:
                 seen.add(name)
                 with contextlib.suppress(OSError):
                     start = "\n" if os.isatty(stderr) else ""  # the terminal has already printed ^C
-                    waits = _stop_requests and _stop_requests[-1].waits
-                    line = _STOPPING_LATER if waits else _STOPPING
+                    line = _STOPPING_LATER if _handler_waits(number[0]) else _STOPPING
                     os.write(stderr, f"{start}{name}: {line}\n".encode())
 
     thread = threading.Thread(target=print_signals, daemon=True)
@@ -97,15 +95,23 @@ def acknowledged(stderr: int = 2) -> Iterator[None]:
         os.close(receiver)
 
 
+def _handler_waits(number):
+    """Return whether the handler of a signal lets the current step end."""
+    handler = signal.getsignal(number)
+    return isinstance(handler, StopRequest) and handler.waits
+
+
 class _Handlers:
-    """Context that calls `_handle` for each signal.
+    """Context that sets the handler of each signal.
 
     Under nohup, SIGHUP remains ignored.
+
+    Args:
+        handler: function (number, frame) that Python calls for a signal, or `signal.SIG_DFL`.
     """
 
-    _handle: Any  # subclasses define the handler
-
-    def __init__(self):
+    def __init__(self, handler):
+        self._handler = handler
         self._previous = {}
 
     def __enter__(self):
@@ -113,7 +119,7 @@ class _Handlers:
         if threading.current_thread() is threading.main_thread():
             for number in _NAMES:
                 if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-                    self._previous[number] = signal.signal(number, self._handle)
+                    self._previous[number] = signal.signal(number, self._handler)
         return self
 
     def __exit__(self, *exception):
@@ -139,7 +145,7 @@ class RaiseOnSignal(_Handlers):
     """
 
     def __init__(self, stderr: int = 2, raises: bool = True, is_last: bool = False) -> None:
-        super().__init__()
+        super().__init__(self)
         self._stderr = stderr
         self._raises = raises
         self._is_last = is_last
@@ -153,7 +159,8 @@ class RaiseOnSignal(_Handlers):
             # Other code has replaced the exception or dropped it.
             raise StoppedBySignal(self._signal)
 
-    def _handle(self, number, frame):
+    def __call__(self, number: int, frame: Any) -> None:
+        """Handle a signal. Python calls this method."""
         stopped = StoppedBySignal(signal.Signals(number))
         if not self._raises or self._signal is not None:
             self._exit(str(stopped), stopped.exit_code)
@@ -175,7 +182,8 @@ class DefaultSignalActions(_Handlers):
     workers, TensorFlow installs a handler for SIGTERM that ignores the signal.
     """
 
-    _handle: Any = signal.SIG_DFL
+    def __init__(self) -> None:
+        super().__init__(signal.SIG_DFL)
 
 
 class StopRequest(_Handlers):
@@ -192,7 +200,7 @@ class StopRequest(_Handlers):
     """
 
     def __init__(self, waits: bool = True) -> None:
-        super().__init__()
+        super().__init__(self)
         self.waits = waits
         self._signal: Any = None
 
@@ -201,19 +209,12 @@ class StopRequest(_Handlers):
         """Whether a signal has arrived."""
         return self._signal is not None
 
-    def __enter__(self) -> Any:
-        _stop_requests.append(self)
-        return super().__enter__()
-
-    def __exit__(self, *exception: Any) -> None:
-        _stop_requests.remove(self)
-        super().__exit__(*exception)
-
     def stopped(self, text: str) -> Interrupted:
         """Return the `Interrupted` error to raise. `text` describes the saved state."""
         return Interrupted(f"{_NAMES[self._signal]}: {text}", exit_code=128 + self._signal)
 
-    def _handle(self, number, frame):
+    def __call__(self, number: int, frame: Any) -> None:
+        """Handle a signal. Python calls this method."""
         if self.requested or not self.waits:
             previous = self._previous[number]
             if callable(previous):
