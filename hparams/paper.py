@@ -423,9 +423,10 @@ lstm_text = derived(
 # Each set for depth has a variant NAME_mixed for parity, addition and nested lists. The batches of
 # this variant mix all lengths. With T2T's narrow buckets, the examples of an update have a single
 # length. In that case, models learned later, or never, what long and short strings have in common.
-for _name in [name for name in globals() if "universal_transformer_depth" in name]:
-    globals()[f"{_name}_mixed"] = derived(
-        globals()[_name], use_fixed_batch_size=True, batch_size=64
-    )
+_MIXED = {
+    f"{name}_mixed": derived(value, use_fixed_batch_size=True, batch_size=64)
+    for name, value in globals().items()
+    if "universal_transformer_depth" in name
+}
 
-register_derived(globals())
+register_derived({**globals(), **_MIXED})

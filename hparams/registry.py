@@ -15,9 +15,35 @@ register = SETS.register
 register_range = RANGES.register
 
 
-def derived(
-    parent: Callable[[], Any], *changes: Callable[[Any], Any], **fields: Any
-) -> Callable[[], Any]:
+class DerivedSet:
+    """The function of a set that is a changed copy of another set.
+
+    Args: as for `derived`.
+
+    Attributes:
+        __name__: str. The name of the set, or "" until `register_derived` is called.
+    """
+
+    def __init__(
+        self,
+        parent: Callable[[], Any],
+        changes: tuple[Callable[[Any], Any], ...],
+        fields: dict[str, Any],
+    ) -> None:
+        self.__name__ = ""
+        self._parent = parent
+        self._changes = changes
+        self._fields = fields
+
+    def __call__(self) -> Any:
+        """Return the hparams of the set."""
+        hp = self._parent()
+        for change in self._changes:
+            hp = change(hp)
+        return dataclasses.replace(hp, **self._fields)
+
+
+def derived(parent: Callable[[], Any], *changes: Callable[[Any], Any], **fields: Any) -> DerivedSet:
     """Return the function of a new set that is a changed copy of another set.
 
     `register_derived` registers the new set under the name of its variable.
@@ -27,15 +53,7 @@ def derived(
         *changes: functions that take and return hparams. They are applied in this order.
         **fields: new values of fields, which are set last.
     """
-
-    def make() -> Any:
-        hp = parent()
-        for change in changes:
-            hp = change(hp)
-        return dataclasses.replace(hp, **fields)
-
-    make.__name__ = ""  # the sign by which `register_derived` finds the function
-    return make
+    return DerivedSet(parent, changes, fields)
 
 
 def register_derived(module: dict[str, Any]) -> None:
@@ -44,9 +62,10 @@ def register_derived(module: dict[str, Any]) -> None:
     The name of a set is the name of its variable.
 
     Args:
-        module: dict, the `globals()` of the module.
+        module: dict, the `globals()` of the module. It may also contain sets that have no variable.
     """
-    for name, make in module.items():
-        if getattr(make, "__name__", None) == "":
-            make.__name__, make.__module__ = name, module["__name__"]
-            register(name)(make)
+    for name, value in module.items():
+        # A set that the module has imported from another module already has a name.
+        if isinstance(value, DerivedSet) and not value.__name__:
+            value.__name__, value.__module__ = name, module["__name__"]
+            register(name)(value)
