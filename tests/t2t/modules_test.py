@@ -57,9 +57,8 @@ def test_unsupported_name_can_be_imported_and_raises_when_used(name, nearest):
         absent.deeper()
 
 
-def test_result_of_unsupported_call_during_import_raises_when_used(capsys, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(missing, "packages_loading", 1)
+def test_result_of_unsupported_call_during_import_raises_when_used(capsys):
+    with missing.package_loading("folder"):
         absent = modules.find("utils.expert_utils").add_var_scope("x")
         made = absent(lambda: 1) + 2
     assert "utils.expert_utils.add_var_scope" in capsys.readouterr().out
@@ -69,11 +68,10 @@ def test_result_of_unsupported_call_during_import_raises_when_used(capsys, monke
     modules.find("utils.trainer_lib").set_random_seed(1)  # this call has no effect
 
 
-def test_absent_name_raises_when_compared_during_import(monkeypatch):
-    monkeypatch.setattr(missing, "packages_loading", 1)
+def test_absent_name_raises_when_compared_during_import():
     absent = modules.find("utils.registry").Nowhere
     for use in (lambda: absent == 1, lambda: bool(absent), lambda: {absent: 1}, lambda: [*absent]):
-        with pytest.raises(Missing, match="utils.registry.Nowhere"):
+        with missing.package_loading("folder"), pytest.raises(Missing, match="registry.Nowhere"):
             use()
 
 

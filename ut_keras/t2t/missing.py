@@ -1,12 +1,23 @@
 """Placeholders for names that a user's package imports and ut_keras lacks."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from ut_keras.errors import UserError
 from ut_keras.text.printed_notes import print_once as print_once
 
-packages_loading = 0  # number of packages that are being imported (see `usr_dir.load`)
+_loading: list[str] = []  # the folders of the packages that are being imported
+
+
+@contextlib.contextmanager
+def package_loading(folder: str) -> Iterator[None]:
+    """Return a context in which a package is imported, see `Absent`."""
+    _loading.append(folder)
+    try:
+        yield
+    finally:
+        _loading.remove(folder)
 
 
 class Missing(UserError, ImportError):
@@ -40,7 +51,7 @@ class Absent:
         return Absent(f"{self._name}.{name}", self._error)
 
     def __call__(self, *args: Any, **kwargs: Any) -> "Absent":
-        if not packages_loading:
+        if not _loading:
             self._raise_missing()
         print_once(f"note: {self._error(self._name)} The result of this call cannot be used.")
         return self
@@ -57,20 +68,13 @@ class Absent:
     def _raise_missing(self, *args: Any) -> NoReturn:
         raise self._error(self._name)
 
+    # Python looks up the methods of operators in the class and does not call `__getattr__`.
+    __iter__ = __next__ = __len__ = __getitem__ = __setitem__ = __contains__ = _raise_missing
+    __int__ = __float__ = __index__ = __bool__ = __str__ = __format__ = _raise_missing
+    __enter__ = __fspath__ = __hash__ = __eq__ = __ne__ = _raise_missing
 
-_RAISING_OPERATORS = (
-    *("iter", "next", "len", "getitem", "setitem", "contains", "enter", "fspath"),
-    *("int", "float", "index", "bool", "str", "format", "hash", "eq", "ne"),
-)
-_ARITHMETIC_OPERATORS = (
-    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "matmul"),
-    *("radd", "rsub", "rmul", "rtruediv", "rfloordiv", "rmod", "rpow", "rand", "ror", "rmatmul"),
-    *("lt", "le", "gt", "ge", "neg", "pos", "abs", "invert"),
-)
-# Python looks up the methods of operators in the class and does not call `__getattr__` for them.
-for _names, _method in (
-    (_RAISING_OPERATORS, Absent._raise_missing),
-    (_ARITHMETIC_OPERATORS, Absent.__call__),
-):
-    for _name in _names:
-        setattr(Absent, f"__{_name}__", _method)
+    # Arithmetic is allowed while the package is being imported, as calls are.
+    __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = __call__
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __call__
+    __and__ = __or__ = __matmul__ = __rand__ = __ror__ = __rmatmul__ = __call__
+    __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __pos__ = __abs__ = __invert__ = __call__

@@ -82,7 +82,11 @@ def set_seeds(seed: int) -> None:
 
 
 class TruncationCalls:
-    """The number of calls of `preprocess_example_common` in this process."""
+    """The number of calls of `preprocess_example_common` in this process.
+
+    `example_features` reads this number before and after a package's `preprocess_example`. The
+    package may pass a new dict and other hparams, so the arguments cannot record the call.
+    """
 
     number = 0
 

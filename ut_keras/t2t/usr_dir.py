@@ -1,30 +1,30 @@
-"""Load the package of `--t2t_usr_dir` by its path, under a unique module name.
+"""Load the package of `--t2t_usr_dir`, whose modules may import Tensor2Tensor.
 
     load("gcp/trainer")      the module t2t_usr_dir_trainer_1a2b3c4d
 
-The folder may have any name: the package does not hide an installed module of the same name, and no
-installed module hides the package. The worker processes of data generation load the same packages.
+**What happens.**
+1. `load` imports the package from its folder, under a unique name.
+2. In the modules of the package, each `import` statement calls `_import` of this file.
+3. For `tensor2tensor`, `_import` returns ut_keras' replacements for T2T's modules. For
+   `tensorflow`, it returns a module that also has the names of TensorFlow 1.
+4. For the name of the package's folder, `_import` returns the package itself.
+5. Python imports all other names as usual, and all other modules of the process stay as they are.
 
-**The promise.** A package that was written for T2T runs without changes. Its modules can import
+So a package that was written for T2T runs without changes. Its folder may have any name: the
+package does not hide an installed module of the same name, and no installed module hides the
+package. Only a folder called `ut_keras` cannot be imported by its name. The worker processes of
+data generation load the same packages.
 
-- `tensor2tensor`, which means ut_keras' replacements for T2T's modules;
-- TensorFlow 1's names in `tf`;
-- the package itself, under the name of its folder. Only a folder called `ut_keras` cannot be
-  imported by its name.
-
-The modules next to the package's folder can import the same names. Imports inside functions, which
-run later, also work. No other module of the process sees these names.
-
-**How.** The loader gives each such module its own `__import__` function, in the `__builtins__` of
-the module. A meta-path finder selects the loader for submodules and for the modules next to the
-folder.
+**How.** An `import` statement calls the function `__import__` in the `__builtins__` of its module.
+`_Loader` sets this function before it runs a module. This also works for imports inside functions,
+which run later. `_Finder` selects `_Loader` for the modules in the package and for the modules next
+to the package's folder, which may import the same names. `_Finder` is an entry of `sys.meta_path`.
 
 **Alternatives that use only Python's public import system.**
 - `sys.modules` could have entries for `tensor2tensor` and `tensorflow`, or a meta-path finder could
   find these names. Then `__import__` would not have to be replaced. However, both affect the whole
   process: they would hide an installed Tensor2Tensor, and every library would import TensorFlow 1's
-  names. Other modules would then see these names, which breaks the promise. Therefore neither
-  alternative was tried.
+  names. Therefore neither alternative was tried.
 - Rewriting the import statements with `SourceLoader.source_to_code` would still need the loader and
   the finder. It would also have to bind the right names for each form of `import`. This rewriting
   was not tried.
@@ -94,17 +94,15 @@ def load(
     parent = os.path.dirname(folder)
     sys.path.append(parent)  # as in T2T, so that Python finds modules next to the folder
     short_names.alias_missing()
-    missing.packages_loading += 1
     try:
         # The package may be the first code of the command that imports Keras or TensorFlow. The
-        # context then hides TensorFlow's log lines.
-        with tensorflow_log.held_back():
+        # second context then hides TensorFlow's log lines.
+        with missing.package_loading(folder), tensorflow_log.held_back():
             importlib.import_module(name)
         # The package imports this module if it registers anything under T2T's names.
         if registry := sys.modules.get("ut_keras.t2t.registry"):
             registry.print_replaced()
     finally:
-        missing.packages_loading -= 1
         sys.path.remove(parent)
     shared = {name: value for name, value in (flags or {}).items() if name in tf1_compat.FLAGS}
     process_pool.prepare(functools.partial(load, folder, shared, words))
