@@ -16,6 +16,9 @@ Therefore exports use TensorFlow's automatic gradients, which have the same valu
 
     with custom_gradient.disabled():
         tf.saved_model.save(module, directory, signatures)
+
+`disabled` sets a context variable. An argument would have to pass through the `call` of every
+layer, and a user's layer between two layers of ut_keras would not pass it on.
 """
 
 import contextlib

@@ -6,6 +6,9 @@ Usage:
         ...
     if litert.is_traced():        # True while TensorFlow traces these functions
         ...
+
+This is a context variable instead of an argument. An argument would have to pass through the `call`
+of every layer, and a user's layer between two layers of ut_keras would not pass it on.
 """
 
 import contextlib
