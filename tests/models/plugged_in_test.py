@@ -8,8 +8,9 @@ import tensorflow as tf
 from tests.models import examples
 from ut_keras import hparams, models, parts
 from ut_keras.decoding import batch_plan
+from ut_keras.layers.attention import attention
 from ut_keras.layers.basic import plugged_in
-from ut_keras.layers.depth import input_injection
+from ut_keras.layers.depth import input_injection, transformer_layer
 from ut_keras.layers.halting import halting
 from ut_keras.layers.transition import separable_convolution, sru, transition
 
@@ -145,11 +146,47 @@ def _keras_transition(monkeypatch, layer, hparams_set, fields):
     return model
 
 
+class Computed(keras.layers.Layer):
+    """A layer without weights that applies a function."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def call(self, x):
+        return self.function(x)
+
+
+class ZeroScale(keras.layers.Layer):
+    """A layer whose output is 0 as long as its scale has the initial value 0."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def build(self, x_shape):
+        self.inner.build(x_shape)
+        self.scale = self.add_weight(shape=(), initializer="zeros", name="scale")
+
+    def call(self, x):
+        return self.scale * self.inner(x)
+
+
+class ComputedInjection(Computed):
+    def call(self, state, inputs):
+        return state + self.function(inputs)
+
+
 _MIXING = {
     "causal convolution": lambda hp, side: keras.layers.Conv1D(hp.hidden_size, 3, padding="causal"),
     "GRU": lambda hp, side: keras.layers.GRU(hp.hidden_size, return_sequences=True),
     "GRU in a Sequential": lambda hp, side: keras.Sequential(
         [keras.layers.GRU(8, return_sequences=True), keras.layers.Dense(hp.hidden_size)]
+    ),
+    "cumulative sum": lambda hp, side: Computed(lambda x: tf.cumsum(x, axis=1)),
+    "shift": lambda hp, side: Computed(lambda x: tf.pad(x, [[0, 0], [1, 0], [0, 0]])[:, :-1]),
+    "number of the position": lambda hp, side: Computed(
+        lambda x: x * tf.range(1.0, 1.0 + tf.cast(tf.shape(x)[1], tf.float32))[:, tf.newaxis]
     ),
 }
 
@@ -165,7 +202,7 @@ def test_search_is_exact_with_keras_layers_that_read_other_positions(
     model = _keras_transition(monkeypatch, _MIXING[name], hparams_set, fields)
     features = {"inputs": examples.INPUTS}
     found = model.generate(features, decode_length=5)
-    assert "in a transition reads other positions" in caplog.text
+    assert "reads other positions" in caplog.text
     ids = found.ids[:, 0]
     logits = model({"inputs": examples.INPUTS, "targets": ids}, training=False)
     np.testing.assert_array_equal(ids[:, 0], tf.argmax(logits[:, 0], axis=-1))
@@ -174,6 +211,35 @@ def test_search_is_exact_with_keras_layers_that_read_other_positions(
     ended = tf.cumsum(tf.cast(ids == 1, tf.int32), axis=1, exclusive=True) > 0
     total = tf.reduce_sum(tf.where(ended, 0.0, scores), axis=1)
     np.testing.assert_allclose(found.scores[:, 0], total, atol=1e-4)
+
+
+def test_search_is_exact_with_an_injection_that_reads_other_positions(monkeypatch):
+    def make(hp, side):
+        return ComputedInjection(lambda x: tf.cumsum(x, axis=1))
+
+    keras.utils.set_random_seed(0)
+    fields = "recurrence_input_injection=plain,num_rec_steps=2"
+    model = _model(monkeypatch, {"injections": make}, fields, _BASIC)
+    for number, weight in enumerate(model.trainable_variables):
+        weight.assign(0.7 * tf.random.stateless_normal(weight.shape, [1, number]))
+    features = {"inputs": examples.INPUTS}
+    found = model.generate(features, decode_length=5)
+    expected = model.generate(features, decode_length=5, cache=False)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-4)
+
+
+def test_decoder_that_reads_later_positions_is_named(monkeypatch, caplog):
+    def make(hp, side):
+        return keras.layers.Conv1D(hp.hidden_size, 3, padding="same", name="window")
+
+    _model(monkeypatch, {"transitions": make}, "ffn_layer=plain", _BASIC)
+    assert "The transition window of the decoder reads later positions" in caplog.text
+
+
+def test_decoder_that_reads_earlier_positions_is_not_named(monkeypatch, caplog):
+    _model(monkeypatch, {"transitions": _MIXING["GRU"]}, "ffn_layer=plain", _BASIC)
+    assert "later positions" not in caplog.text
 
 
 def test_inference_computes_halted_positions_that_a_keras_layer_reads(monkeypatch):
@@ -207,30 +273,69 @@ def _functional(*layers):
     return keras.Model(inputs, x)
 
 
+_OWN_POSITION = (False, False, False)
+_EARLIER = (True, False, False)
+_LATER = (True, True, True)
+_LATER_UNMASKED = (True, True, False)  # the layer ignores masked positions
+_BY_LENGTH = _FAILS = (True, False, True)
+
+
+def _reverse(x):
+    return x + tf.reverse(x, axis=[1])
+
+
 @pytest.mark.parametrize(
-    ("layer", "reads_padding"),
+    ("make", "reads"),
     [
-        (lambda: keras.layers.Conv1D(4, 3, padding="same"), True),
-        (lambda: keras.Sequential([keras.layers.Conv1D(4, 3, padding="same")]), True),
-        (lambda: UnbuiltTransition("transition"), False),
-        (lambda: keras.layers.Conv1D(4, 1), False),
-        (lambda: keras.layers.GlobalAveragePooling1D(keepdims=True), True),
-        (lambda: keras.layers.GlobalMaxPooling1D(keepdims=True), True),
-        (lambda: keras.layers.Bidirectional(keras.layers.GRU(2, return_sequences=True)), False),
-        (lambda: keras.Sequential([keras.layers.GRU(4, return_sequences=True)]), False),
-        (lambda: _functional(keras.layers.GRU(4, return_sequences=True)), False),
-        # Keras passes no mask to these recurrences.
-        (lambda: _functional(keras.layers.Conv1D(4, 1), keras.layers.GRU(4)), True),
-        (lambda: keras.Sequential([UserRecurrence()]), True),
-        (lambda: keras.Sequential([keras.layers.GRU(4), keras.layers.Softmax()]), True),
-        (lambda: transition.FeedForward(8, 4), False),
-        (lambda: sru.SRU(), False),
-        (lambda: separable_convolution.SeparableConvFeedForward(8, 4), False),
-        (lambda: None, False),
+        (lambda: keras.layers.Conv1D(4, 1), _OWN_POSITION),
+        (lambda: keras.layers.Conv1D(4, 3, padding="same"), _LATER),
+        (lambda: keras.layers.Conv1D(4, 3, padding="causal"), _EARLIER),
+        (lambda: keras.layers.Conv1D(4, 2, padding="causal", dilation_rate=20), _EARLIER),
+        (lambda: keras.Sequential([keras.layers.Conv1D(4, 3, padding="same")]), _LATER),
+        (lambda: keras.layers.SpectralNormalization(keras.layers.Dense(4)), _OWN_POSITION),
+        (lambda: keras.layers.BatchNormalization(), _OWN_POSITION),
+        (lambda: keras.layers.GaussianNoise(0.5), _OWN_POSITION),
+        (lambda: keras.layers.GlobalAveragePooling1D(keepdims=True), _LATER_UNMASKED),
+        (lambda: keras.layers.GlobalMaxPooling1D(keepdims=True), _LATER),
+        (lambda: keras.layers.LayerNormalization(axis=-1), _OWN_POSITION),
+        (lambda: keras.layers.UnitNormalization(axis=1), _LATER),
+        (lambda: keras.layers.Softmax(axis=1), _LATER),
+        (lambda: keras.layers.GRU(4, return_sequences=True), _EARLIER),
+        (lambda: keras.layers.GRU(4, return_sequences=True, go_backwards=True), _LATER),
+        (
+            lambda: keras.layers.Bidirectional(keras.layers.GRU(2, return_sequences=True)),
+            _LATER_UNMASKED,
+        ),
+        (lambda: keras.Sequential([keras.layers.GRU(4, return_sequences=True)]), _EARLIER),
+        (lambda: _functional(keras.layers.GRU(4, return_sequences=True)), _EARLIER),
+        (lambda: keras.Sequential([UserRecurrence()]), _EARLIER),
+        (lambda: keras.Sequential([keras.layers.Reshape((8, 4))]), _FAILS),
+        (lambda: Computed(lambda x: tf.cumsum(x, axis=1)), _EARLIER),
+        (lambda: Computed(_reverse), _LATER),
+        (lambda: Computed(lambda x: x / tf.cast(tf.shape(x)[1], x.dtype)), _BY_LENGTH),
+        (lambda: ZeroScale(keras.layers.GRU(4, return_sequences=True)), _EARLIER),
+        (lambda: transition.FeedForward(8, 4), _OWN_POSITION),
+        (lambda: keras.Sequential([transition.FeedForward(8, 4)]), _OWN_POSITION),
+        (lambda: sru.SRU(), _OWN_POSITION),  # its method `cache_widths` declares what it reads
+        (lambda: separable_convolution.SeparableConvFeedForward(8, 4), _OWN_POSITION),
+        (lambda: None, _OWN_POSITION),
     ],
 )
-def test_transitions_that_read_padding(layer, reads_padding):
-    assert plugged_in.reads_padding(layer()) == reads_padding
+def test_positions_that_a_transition_reads(make, reads):
+    layer = _layer_with(make())
+    before = [weight.numpy() for weight in layer.weights]
+    found = layer.transition_reads
+    assert found == reads
+    for value, weight in zip(before, layer.weights, strict=True):
+        np.testing.assert_array_equal(value, weight)
+
+
+def _layer_with(part):
+    """Return a built `TransformerLayer` with a transition."""
+    layer = transformer_layer.TransformerLayer(attention.MultiHeadAttention(2, 4), part)
+    layer.build([None, None, 4])
+    layer.forward(tf.zeros([1, 8, 4]))  # builds parts without `build`
+    return layer
 
 
 def test_sources_of_a_convolution_of_keras_are_not_padded(monkeypatch):

@@ -1,5 +1,6 @@
 """The Transformer, which is also the base class of the Universal Transformer."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,11 +17,13 @@ from ut_keras.layers.attention.attention_mask import AttentionMask
 from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.layers.basic import embedding, from_hparams, plugged_in, renamed
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
-from ut_keras.layers.depth import stack, transformer_layer
+from ut_keras.layers.depth import initial_state, stack, transformer_layer
 from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.models import flops, prepended, seq2seq
 from ut_keras.models.output import Encoded, ModelOutput
 from ut_keras.ops import private_api
+
+_LOG = logging.getLogger("ut_keras")
 
 parts.load_all()  # each part is registered in the file of its layer
 
@@ -108,6 +111,7 @@ class Transformer(seq2seq.Seq2Seq):
         super()._build_all()
         positions = (self.source_position, self.target_position)
         if not any(plugged_in.unbuilt_layers((self.encoder, self.decoder, *positions))):
+            self._warn_of_later_positions()
             return
         x = tf.zeros([1, 2, self.hparams.hidden_size], self.compute_dtype)
         ids = tf.ones([1, 2], tf.int32)
@@ -122,6 +126,7 @@ class Transformer(seq2seq.Seq2Seq):
             memory = None if self.encoder is None else self.decoder.project_memory(x, None)
             with keras.name_scope(self.decoder.name):
                 self.decoder.forward(x, inputs._replace(memory=memory))
+        self._warn_of_later_positions()
 
     @property
     def count_flops(self) -> Any:
@@ -297,8 +302,32 @@ class Transformer(seq2seq.Seq2Seq):
 
     def _why_decoder_mixes(self):
         """Return why a transition of the decoder depends on other positions, or ""."""
-        parts = [p for layer in _transitions(self.decoder) for p in plugged_in.mixing_layers(layer)]
-        return f"the layer {parts[0].name} in a transition reads other positions" if parts else ""
+        for name, reads in self._probe_positions(self.decoder):
+            if reads.other_positions:
+                return f"the {name} reads other positions"
+        return ""
+
+    def _probe_positions(self, side):
+        """Yield (name, `Reads`) for the parts of `side`, the encoder, the decoder or None."""
+        width = self.hparams.hidden_size
+        for layer in () if side is None else private_api.flatten_layers(side):
+            is_layer = isinstance(layer, transformer_layer.TransformerLayer)
+            if is_layer and layer.transition is not None:
+                yield f"transition {layer.transition.name}", layer.transition_reads
+            for part, reads in initial_state.probe_positions(layer, width):
+                yield f"layer {part.name}", reads
+
+    def _warn_of_later_positions(self):
+        """Log a warning if a part of the decoder reads the tokens that it should predict."""
+        if self.decoder is None or self.class_labels:
+            return
+        found = self._probe_positions(self.decoder)
+        if name := next((name for name, reads in found if reads.later_positions), ""):
+            _LOG.warning(
+                "The %s of the decoder reads later positions. In training, it therefore reads the "
+                "tokens that the model must predict, and a search does not have these tokens.",
+                name,
+            )
 
     @property
     def why_target_padding_matters(self) -> str:
@@ -306,9 +335,9 @@ class Transformer(seq2seq.Seq2Seq):
 
     @property
     def why_source_padding_matters(self) -> str:
-        reading = [layer for layer in _transitions(self.encoder) if plugged_in.reads_padding(layer)]
-        if reading:
-            return f"the transition {reading[0].name} reads padding"
+        for name, reads in self._probe_positions(self.encoder):
+            if reads.padding:
+                return f"the {name} reads padding"
         hp = self.hparams
         if hp.self_attention_type == "dot_product_relative_v2" and not hp.relative_mask_future:
             return "self_attention_type=dot_product_relative_v2 depends on the length in an encoder"
@@ -353,13 +382,3 @@ class TransformerEncoder(Transformer):
     @property
     def input_features(self) -> list[str]:
         return ["inputs"]
-
-
-def _transitions(stack):
-    """Return all transitions of `stack`, an encoder, a decoder or None."""
-    layers = () if stack is None else private_api.flatten_layers(stack)
-    return [
-        layer.transition
-        for layer in layers
-        if isinstance(layer, transformer_layer.TransformerLayer)
-    ]

@@ -8,25 +8,6 @@ import keras
 
 from ut_keras.ops import private_api
 
-# Layers of Keras whose output at a position depends on other positions.
-_RECURRENT = (keras.layers.RNN, keras.layers.Bidirectional)  # these layers use a mask of padding
-_CONVOLUTIONS = (
-    keras.layers.Conv1D,
-    keras.layers.Conv1DTranspose,
-    keras.layers.DepthwiseConv1D,
-    keras.layers.SeparableConv1D,
-)
-_OTHERS = (
-    keras.layers.AdditiveAttention,
-    keras.layers.Attention,
-    keras.layers.AveragePooling1D,
-    keras.layers.GlobalAveragePooling1D,
-    keras.layers.GlobalMaxPooling1D,
-    keras.layers.GroupNormalization,
-    keras.layers.GroupQueryAttention,
-    keras.layers.MaxPooling1D,
-    keras.layers.MultiHeadAttention,
-)
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -60,26 +41,6 @@ def _has_call_of_keras(layer):
     return owner.__module__.partition(".")[0] == "keras"
 
 
-def mixing_layers(layer: Any) -> Iterator[keras.layers.Layer]:
-    """Yield the layers in a transition that read other positions and have no cache.
-
-    They are layers of Keras, such as `LSTM` and `Conv1D`, and layers of this library that
-    would need a cache, such as `SRU`. The function cannot find operations in the `call` of a user's
-    layer. It yields nothing for a transition with the method `cache_widths`, which declares what
-    the transition reads.
-
-    Args:
-        layer: a transition, or None.
-    """
-    if layer is None or hasattr(layer, "cache_widths"):
-        return
-    for part in private_api.flatten_layers(layer):
-        reads_one = isinstance(part, _CONVOLUTIONS) and set(part.kernel_size) == {1}
-        mixes = isinstance(part, (*_RECURRENT, *_CONVOLUTIONS, *_OTHERS)) and not reads_one
-        if mixes or hasattr(part, "cache_widths"):
-            yield part
-
-
 def takes_mask(layer: keras.layers.Layer) -> bool:
     """Return whether a layer gets the padding mask as `mask`, as Keras' own layers do.
 
@@ -99,22 +60,6 @@ def _members(layer):
     """Return the layers of a `Sequential` or a functional model, without its inputs."""
     layers = layer.layers if isinstance(layer, keras.Model) else []
     return [part for part in layers if not isinstance(part, keras.layers.InputLayer)]
-
-
-def reads_padding(layer: Any) -> bool:
-    """Return whether a layer of a transition reads padding, such as `Conv1D`.
-
-    If a user's layer accepts a mask, the function assumes that the layer uses the mask.
-    """
-    parts = list(mixing_layers(layer))
-    if not parts or not (accepts(layer, "padding_mask") or takes_mask(layer)):
-        return bool(parts)
-    if not _has_call_of_keras(layer):
-        return False
-    if not all(isinstance(part, _RECURRENT) for part in parts):
-        return True
-    # A layer without `supports_masking` removes the mask for the layers after it.
-    return any(reads_padding(part) or not part.supports_masking for part in _members(layer))
 
 
 def check_call(name: str, layer: Any, positional: int, *keywords: str) -> None:

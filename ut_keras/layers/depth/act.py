@@ -420,7 +420,12 @@ class AdaptiveComputationTime(depth.Depth):
         This requires that every step copies the state of a halted position, and that only attention
         mixes positions.
         """
-        only_attention = self.block.mixes_by_attention_alone and not self.timing.cache_widths()
+        parts = initial_state_lib.probe_positions(self, self.hidden_size)
+        only_attention = (
+            self.block.mixes_by_attention_alone
+            and not self.timing.cache_widths()
+            and not any(reads.other_positions for _, reads in parts)
+        )
         # A loop that skips halted positions has shapes that change from step to step. The LiteRT
         # interpreter of TensorFlow crashes on such shapes.
         return self.halted_state == "copy" and only_attention and not litert.is_traced()

@@ -1,6 +1,7 @@
 """The state from which a recurrence starts: the embeddings, or random numbers."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -8,8 +9,9 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.hparam_schema import HParamError
-from ut_keras.layers.basic import from_hparams, plugged_in
+from ut_keras.layers.basic import from_hparams, plugged_in, position_probe
 from ut_keras.layers.basic.layer import PositionWise
+from ut_keras.layers.depth import state_layer
 from ut_keras.ops import seed as seed_lib
 
 
@@ -87,6 +89,31 @@ def check(initial_state: Any, injection: Any) -> None:
             "initial_state requires an injection, because the random state does not contain the "
             f"input. Received: injection=None with {type(initial_state).__name__}."
         )
+
+
+def probe_positions(
+    layer: keras.layers.Layer, width: int
+) -> Iterator[tuple[keras.layers.Layer, position_probe.Reads]]:
+    """Yield the injection and the initial state of a recurrence, and what they read.
+
+    Args:
+        layer: a recurrence. Other layers have no such parts.
+        width: int D, the width of the state.
+    """
+    is_state_layer = isinstance(layer, state_layer.StateLayer)
+    injection: Any = getattr(layer, "injection", None) if is_state_layer else None
+    initial_state: Any = getattr(layer, "initial_state", None) if is_state_layer else None
+
+    def inject(x, mask):
+        return injection(x, tf.roll(x, 1, axis=-1))
+
+    def start_state(x, mask):
+        return start(initial_state, x, training=False)
+
+    if injection is not None:
+        yield injection, position_probe.probe(injection, inject, width)
+    if initial_state is not None:
+        yield initial_state, position_probe.probe(initial_state, start_state, width)
 
 
 @parts.initial_states.register("embedding")

@@ -11,7 +11,13 @@ from ut_keras.hparam_schema import TransformerHParams
 from ut_keras.layers.attention import attention, rotary_attention
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.attention.attention import KeyValue
-from ut_keras.layers.basic import from_hparams, plugged_in, prepostprocess, renamed
+from ut_keras.layers.basic import (
+    from_hparams,
+    plugged_in,
+    position_probe,
+    prepostprocess,
+    renamed,
+)
 from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs, Widths
 from ut_keras.layers.depth import state_layer
@@ -137,8 +143,18 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         The property is False if the attention output of a query depends on the other queries, or if
         the transition reads other positions.
         """
-        mixes = self._transition_cache_widths() or any(plugged_in.mixing_layers(self.transition))
+        mixes = self._transition_cache_widths() or self.transition_reads.other_positions
         return not mixes and self.self_attention.queries_are_independent
+
+    @property
+    def transition_reads(self) -> position_probe.Reads:
+        """What the transition reads without a cache, see `position_probe`.
+
+        The method `cache_widths` of a transition declares the rest, which a cache contains.
+        """
+        if self.transition_block is None or hasattr(self.transition, "cache_widths"):
+            return position_probe.ONLY_ITS_POSITION
+        return self.transition_block.probe_positions()
 
     @property
     def cache_order_matters(self) -> bool:
@@ -287,7 +303,17 @@ class Sublayer(prepostprocess.Processing):
         self.takes_mask = plugged_in.takes_mask(sublayer)
 
     def build(self, x_shape: Shape) -> None:
+        self._width = x_shape[-1]
         build_all((self.preprocess, self.sublayer, self.postprocess), x_shape)
+
+    def probe_positions(self) -> position_probe.Reads:
+        """Return which positions the wrapped layer reads. See `position_probe`."""
+
+        def call(x, mask):
+            arguments = {"cache": None, "training": False, "padding_mask": mask}
+            return self._call_sublayer(x, **arguments)[0]
+
+        return position_probe.probe(self.sublayer, call, self._width)
 
     def call(
         self,
@@ -300,18 +326,22 @@ class Sublayer(prepostprocess.Processing):
     ) -> SublayerOutput:
         named = {"attention_mask": attention_mask, "return_weights": return_weights}
         arguments.update({name: value for name, value in named.items() if value is not None})
-        arguments.update(cache=cache, training=training)
+        processed = self.preprocess(x, training=training)
+        result, inner = self._call_sublayer(processed, cache=cache, training=training, **arguments)
+        return SublayerOutput(self.postprocess(result, residual=x, training=training), inner)
+
+    def _call_sublayer(self, x, **arguments):
+        """Return (output tensor [B, S, D] of the wrapped layer, its complete result)."""
         accepted = {
             name: value for name, value in arguments.items() if name not in self.not_accepted
         }
         mask = arguments.get("padding_mask") if self.takes_mask else None
-        processed = self.preprocess(x, training=training)
         if mask is None:
-            inner = self.sublayer(processed, **accepted)
+            inner = self.sublayer(x, **accepted)
         else:
-            inner = _call_with_mask(self.sublayer, processed, mask, accepted)
+            inner = _call_with_mask(self.sublayer, x, mask, accepted)
         result = inner.output if isinstance(inner, tuple) else inner  # type: ignore[attr-defined]
-        return SublayerOutput(self.postprocess(result, residual=x, training=training), inner)
+        return result, inner
 
 
 def _call_with_mask(layer, x, mask, arguments):

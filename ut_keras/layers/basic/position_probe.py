@@ -1,0 +1,119 @@
+"""A test that finds the positions which a user's layer reads.
+
+    probe(layer, call, width)  ->  Reads(other_positions=True, later_positions=False, padding=True)
+
+Layers of this library declare what they read. A user's layer declares nothing. The test calls it
+with the same numbers in several forms, and compares the outputs at the same positions with the
+outputs H of the sequence:
+
+    every position alone: if its output is not H, the layer reads other positions
+    a sequence with another end: if the outputs before the end change, it reads later positions
+    the sequence without its end: if its outputs differ from those for a sequence whose end is
+        masked, the layer reads padding
+
+Trainable weights have random values in the test, because a weight that starts at 0 would hide what
+a layer reads. The test changes no weight.
+"""
+
+import logging
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ut_keras.ops import own_layers, private_api
+
+_LENGTHS = (64, 8)  # a layer may have a maximum length
+_LOG = logging.getLogger("ut_keras")
+_FOUND: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+class Reads(NamedTuple):
+    """What the output of a layer at a position depends on, besides this position."""
+
+    other_positions: bool
+    later_positions: bool  # the values after the position; not the length
+    padding: bool  # padding after the position, although the layer gets a mask if it accepts one
+
+
+ONLY_ITS_POSITION = Reads(False, False, False)
+# A layer that the test cannot call is used without a cache, and without padding.
+_UNKNOWN = Reads(True, False, True)
+
+
+def probe(layer: keras.layers.Layer, call: Callable[[Any, Any], Any], width: int) -> Reads:
+    """Return what a layer reads. The result is computed once per layer.
+
+    Args:
+        layer: a layer that is built.
+        call: function (x [B, S, D], mask bool [B, S]) -> [B, S, D] that calls the layer.
+        width: int D.
+    """
+    if own_layers.are_all(layer):
+        return ONLY_ITS_POSITION
+    if layer not in _FOUND:
+        _FOUND[layer] = _probe(layer, call, width)
+    return _FOUND[layer]
+
+
+def _probe(layer, call, width):
+    for length in _LENGTHS:
+        try:
+            with warnings.catch_warnings():  # Keras warns of a Softmax over one position
+                warnings.simplefilter("ignore")
+                return _probe_length(layer, call, width, length)
+        except Exception as error:  # any error of the user's layer
+            last = " ".join(str(error).split())
+    _LOG.warning(
+        "The layer %s failed in the test of the positions that it reads: %s. Decoding therefore "
+        "uses no cache and no padding.",
+        layer.name,
+        last,
+    )
+    return _UNKNOWN
+
+
+def _probe_length(layer, call, width, length):
+    random, before_end = np.random.RandomState(0), 5 * length // 8
+    weights = [
+        (weight, random.uniform(0.2, 1.0, weight.shape) / _scale(weight))
+        for weight in layer.trainable_variables
+    ]
+    x = random.normal(size=[1, length, width])
+    other_end = x.copy()
+    other_end[:, before_end:] = random.normal(size=[1, length - before_end, width])
+    is_real = np.arange(length)[np.newaxis] < before_end
+    is_exact = tf.as_dtype(layer.compute_dtype).size > 2
+    tolerance = 1e-3 if is_exact else 0.05
+
+    def run(x, mask):
+        values = [(w, tf.cast(value, w.dtype)) for w, value in weights]
+        with keras.StatelessScope(values):
+            result = call(tf.cast(x, layer.compute_dtype), tf.constant(mask))
+        return np.asarray(tf.cast(result, tf.float32))
+
+    def differ(one, other):
+        if one.shape != other.shape:
+            return True
+        return not np.allclose(one, other, rtol=0, atol=tolerance * np.abs(one).max())
+
+    with tf.init_scope(), private_api.stop_recording(), tf.device("CPU"):
+        everywhere = run(x, np.ones_like(is_real))
+        alone = run(x[0, :, np.newaxis], np.ones([length, 1], bool))
+        before = run(other_end, np.ones_like(is_real))[:, :before_end]
+        padded = run(x, is_real)[:, :before_end]
+        short = run(x[:, :before_end], is_real[:, :before_end])
+    return Reads(
+        other_positions=differ(everywhere.swapaxes(0, 1), alone),
+        later_positions=not np.array_equal(everywhere[:, :before_end], before, equal_nan=True),
+        padding=differ(short, padded),
+    )
+
+
+def _scale(weight):
+    """Return a number by which the random values of a weight are divided."""
+    return max(1, np.prod(weight.shape[:-1], dtype=int)) ** 0.5
