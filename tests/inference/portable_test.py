@@ -47,6 +47,25 @@ def test_loaded_folder_matches_run(run, folder):
         np.testing.assert_array_equal(weights[name], variable)
 
 
+def test_load_of_a_changed_config_logs_a_warning(copy, caplog):
+    """The weights have the same shapes for any number of heads."""
+    ut_keras.load(copy)
+    assert "was changed" not in caplog.text
+    _config(lambda config: config["hparams"].update(num_heads=1))(copy)
+    ut_keras.load(copy)
+    assert f"{copy / 'config.json'} was changed after ut_keras wrote it" in caplog.text
+
+
+def test_load_of_a_config_without_digest_logs_no_warning(copy, caplog):
+    def change(config):
+        del config["config_sha256"]
+        config["hparams"].update(num_heads=1)
+
+    _config(change)(copy)
+    ut_keras.load(copy)
+    assert "was changed" not in caplog.text
+
+
 def test_save_keeps_num_steps(run, tmp_path):
     portable.save(tmp_path / "two", run.model.with_steps(2), run.encoders)
     assert ut_keras.load(tmp_path / "two").model.num_steps == 2

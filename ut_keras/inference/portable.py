@@ -8,13 +8,18 @@ Other tools can read these files.
 The content of config.json:
 
     {"library": "ut_keras", "model": "transformer", "hparams": {…}, "num_steps": null,
-     "target_space_id": 0, "features": {…, as in features.json}, "sha256": "9f86d0… of the weights"}
+     "target_space_id": 0, "features": {…, as in features.json}, "sha256": "9f86d0… of the weights",
+     "config_sha256": "2c26b4… of the entries before"}
+
+A hand-made change of an hparam can leave all shapes of weights equal, and the outputs wrong. So
+`load` logs a warning if the entries do not match their digest.
 
 The weights have the names of the model's variables. Loading never runs code from the folder.
 """
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -31,6 +36,9 @@ from ut_keras.inference import feature_record, run_json
 from ut_keras.ops import finite
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+# The entries of config.json that decide what a model computes.
+_ENTRIES = ("model", "hparams", "num_steps", "target_space_id", "features")
+_LOG = logging.getLogger("ut_keras")
 
 
 def exists(directory: str) -> bool:
@@ -77,6 +85,7 @@ def save(
             **features,
             "sha256": _digest(os.path.join(written, WEIGHTS)),
         }
+        config["config_sha256"] = _config_digest(config)
         with open(os.path.join(written, CONFIG), "w", encoding="utf-8") as file:
             json.dump(config, file, indent=2, ensure_ascii=False)
 
@@ -135,6 +144,13 @@ def load(directory: str) -> tuple[keras.Model, dict[str, Any], Mapping[str, str]
             f"{weights} must be the complete file that belongs to {CONFIG}. Received: another "
             f"file, or a part of it ({os.path.getsize(weights):,} bytes)."
         )
+    # A folder of an earlier version has no digest.
+    if config.get("config_sha256") not in (None, _config_digest(config)):
+        _LOG.warning(
+            "%s was changed after ut_keras wrote it. If its values do not fit the weights, the "
+            "outputs are wrong.",
+            path,
+        )
     hp = hparam_schema.from_dict(values)
     model = models.from_specs(str(name), hp, features.specs, features.target_space_id)
     _assign(checkpoint.model_variables(model), weights)
@@ -172,3 +188,9 @@ def _assign(variables, path):
 def _digest(path):
     with file_error.named(path), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _config_digest(config):
+    """Return the digest of the entries of config.json that decide what a model computes."""
+    text = json.dumps({name: config.get(name) for name in _ENTRIES}, sort_keys=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
