@@ -1,7 +1,7 @@
 """Names in old T2T files and commands that are not hparams, with remedies.
 
-T2T removed these fields in its versions 1.1 to 1.13. Old command lines, hparams.json files and
-packages contain them.
+T2T removed most of these fields in its versions 1.1 to 1.13. T2T 1.15 has the others only in sets
+that ut_keras does not have. Command lines, hparams.json files and packages contain them.
 """
 
 from collections.abc import Collection
@@ -16,7 +16,7 @@ ANY = object()
 
 
 class Removed(NamedTuple):
-    """A removed field of T2T."""
+    """A field of T2T that ut_keras does not have."""
 
     harmless: tuple[Any, ...]  # the values that select the behavior of ut_keras
     remedy: str  # what to do, a part of a sentence
@@ -92,10 +92,9 @@ def unknown_hparam_message(
         kind: str. The class of the hparams.
         other_kinds: the other classes of hparams that have this name.
     """
-    if name in REMOVED:
-        return f"The hparam {name} does not exist in T2T 1.15: {REMOVED[name].remedy}."
-    if name in T2T_BOOKKEEPING:
-        return f"{name!r} is not an hparam: {T2T_BOOKKEEPING[name]}."
+    remedy = REMOVED[name].remedy if name in REMOVED else T2T_BOOKKEEPING.get(name)
+    if remedy:
+        return f"{name!r} is not an hparam of ut_keras: {remedy}."
     if other_kinds:
         others = " and ".join(other_kinds)
         return (

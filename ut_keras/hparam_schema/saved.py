@@ -180,7 +180,7 @@ def modernize(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
             if ANY not in harmless and value not in harmless:
                 expected = " or ".join([*map(repr, harmless), "absent"])
                 raise HParamError(
-                    f"The removed field {name} must be {expected}. Received: {name}={value!r}. "
+                    f"The field {name} must be {expected}. Received: {name}={value!r}. "
                     f"{remedy[0].upper()}{remedy[1:]}."
                 )
         elif name in RETIRED and name not in known:
