@@ -127,6 +127,7 @@ class Problem:
         `problems.get` calls this method.
         """
         contract.check(self, contract.PROBLEM_FIELDS)
+        contract.check_generate_samples(self)
 
     @property
     def filename(self) -> str:

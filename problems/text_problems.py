@@ -107,7 +107,7 @@ class Text2TextProblem(problem.Problem):
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         if self.raw_files:  # missing raw files must be reported before anything is written
             for split in self.splits_to_generate(tmp_dir):
-                samples = self.generate_samples(split, data_dir, tmp_dir, seed=0)
+                samples = self.generate_samples(split, data_dir, tmp_dir, 0)
                 if next(iter(samples), None) is None:
                     raise DataError(
                         f"The raw files of {self.name} must contain samples of the {split} split. "
@@ -137,13 +137,15 @@ class Text2TextProblem(problem.Problem):
 
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         """Yield the texts from which the vocabulary is built."""
-        samples = self.generate_samples("train", data_dir, tmp_dir, seed=0)
+        samples = self.generate_samples("train", data_dir, tmp_dir, 0)
         bounds = (self.max_samples_for_vocab, self._max_cases)
         for sample in generation.for_vocab(samples, self.name, *bounds):
+            texts = contract.validated(sample, contract.DICT, "A sample")
+            for name in self.class_label_features:
+                if name not in texts:  # such as a sample of T2T, whose class is the "label"
+                    contract.text_of(texts, name)
             yield from (
-                text
-                for name, text in contract.validated(sample, contract.DICT, "A sample").items()
-                if name not in self.class_label_features
+                text for name, text in texts.items() if name not in self.class_label_features
             )
 
     def build_vocab(self, texts: Iterable[str]) -> Vocabulary:
@@ -238,7 +240,7 @@ class Text2ClassProblem(Text2TextProblem):
         elif not self.class_labels:
             # The labels of all samples are used even if only a few samples are written, so that
             # later calls find the same labels.
-            samples = self.generate_samples("train", data_dir, tmp_dir, seed=0)
+            samples = self.generate_samples("train", data_dir, tmp_dir, 0)
             samples = generation.for_vocab(samples, self.name)
             labels = sorted({contract.text_of(sample, "targets") for sample in samples})
             contract.validated(labels, contract.CLASS_LABELS, f"The labels of {self.name}")

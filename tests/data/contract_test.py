@@ -178,6 +178,14 @@ def test_attributes_of_t2t_problem_are_checked(run, tmp_path, capsys, body, expe
         ("def feature_encoders(self, data_dir): return {'targets': 3}", "a text encoder"),
         ("def feature_encoders(self, data_dir): return None", "feature_encoders of mine must be"),
         ("generate_samples = None", "generate_samples of Mine must be a method"),
+        (
+            "def generate_samples(self, data_dir, tmp_dir, dataset_split): return ()",
+            "(split, data_dir, tmp_dir, seed). Received: (data_dir, tmp_dir, dataset_split). T2T's",
+        ),
+        (
+            "def class_labels(self, data_dir): return ['a', 'b']",
+            "Received: a method. Write an attribute of the class, or a property.",
+        ),
     ],
 )
 def test_attributes_of_problem_are_checked(run, tmp_path, capsys, body, expected):
@@ -212,6 +220,15 @@ def test_generate_samples_is_checked(run, tmp_path, capsys, head, code, expected
         at = len((head + _samples(code)).splitlines())
         assert f"{tmp_path}/package/__init__.py, line {at})" in line
     assert not list(tmp_path.glob("data/*"))
+
+
+def test_sample_with_t2t_name_of_the_class_is_rejected(run, tmp_path, capsys):
+    source = _OURS.replace(
+        "Base(text_problems.Text2TextProblem)", "Base(text_problems.Text2ClassProblem)"
+    )
+    source += _samples("yield {'inputs': 'a', 'label': 1}")
+    expected = "a dict with the text 'targets'. Received: {'inputs': 'a', 'label': 1}."
+    _assert_rejected(run, tmp_path, capsys, source, expected)
 
 
 @pytest.mark.parametrize("head", [_T2T, _OURS], ids=["t2t", "ours"])

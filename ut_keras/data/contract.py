@@ -276,8 +276,30 @@ def validated(value: Any, requirement: Requirement, title: str) -> Any:
         DataError: if the value does not meet the requirement.
     """
     if not requirement.fits(value):
-        raise DataError(f"{title} must be {requirement.expected}. Received: {shortened(value)}.")
+        remedy = ""
+        if inspect.ismethod(value):
+            value, remedy = "a method", " Write an attribute of the class, or a property."
+        else:
+            value = shortened(value)
+        raise DataError(f"{title} must be {requirement.expected}. Received: {value}.{remedy}")
     return value
+
+
+def check_generate_samples(problem: Any) -> None:
+    """Check that the method `generate_samples` has the arguments of ut_keras.
+
+    Raises:
+        DataError: if it has others.
+    """
+    signature = inspect.signature(problem.generate_samples)
+    try:
+        signature.bind("train", "data_dir", "tmp_dir", 0)
+    except TypeError as error:
+        raise DataError(
+            f"generate_samples of {type(problem).__name__} must have the arguments (split, "
+            f"data_dir, tmp_dir, seed). Received: {signature}. T2T's arguments work only in a "
+            "package for --t2t_usr_dir that imports its classes from tensor2tensor."
+        ) from error
 
 
 def line_error(expected: str, path: str, number: int, received: Any) -> DataError:
