@@ -151,6 +151,16 @@ def test_compile_raises_the_error_of_keras_for_an_unknown_loss():
         examples.make("transformer", QUIET).compile("sgd", "nosuchloss")
 
 
+def test_compile_takes_a_loss_without_module():
+    """A function that `exec` defines in an empty namespace has no module."""
+    names = {}
+    exec("def mine(y_true, y_pred): return y_pred[..., 0] ** 2", names)
+    assert names["mine"].__module__ is None
+    model = examples.make("transformer", QUIET)
+    model.compile("sgd", names["mine"])
+    assert model.loss is names["mine"]
+
+
 def test_compile_logs_a_loss_and_metrics_that_count_padding(caplog):
     model, classifier = examples.make("transformer", QUIET), examples.make("classifier", QUIET)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)

@@ -143,7 +143,7 @@ class CompiledModel(private_api.ReplicaModel):
 
     def overrides(self, method: str) -> bool:
         """Return whether a user's class defines a method of this model."""
-        module = getattr(getattr(type(self), method), "__module__", "")
+        module = getattr(getattr(type(self), method), "__module__", "") or ""
         return not module.startswith(("ut_keras.", "keras."))
 
 
@@ -177,7 +177,7 @@ def _keras_name(one):
     """Return the name of a loss or metric of Keras, or "" if it is not from Keras."""
     if isinstance(one, str):
         return one
-    is_keras = getattr(one, "__module__", "").startswith("keras.")
+    is_keras = (getattr(one, "__module__", "") or "").startswith("keras.")
     return getattr(one, "__name__", type(one).__name__) if is_keras else ""
 
 
