@@ -50,6 +50,8 @@ def _argv(tmp_path, *more):
             "decode/accuracy_per_sequence",
         ),
         (["--hparams=beam_size=4"], "--decode_hparams=beam_size="),
+        (["--hparams=keep_checkpoint_max=3"], "use the flag --keep_checkpoint_max=… instead."),
+        (["--hparams=train_steps=3"], "use the flag --train_steps=… instead."),
         (["--hparams=eval_run_autoregressive=True"], "--schedule=train_eval_and_decode"),
         (["--worker_gpu_memory_fraction=2"], "Received: 2.0"),
     ],
@@ -234,6 +236,13 @@ def test_decode_hparams_without_decoding_print_a_note(tmp_path, capsys, schedule
     _check(tmp_path, f"--schedule={schedule}", "--decode_hparams=beam_size=1")
     note = f"note: --decode_hparams has no effect: --schedule={schedule} does not decode."
     assert (note in capsys.readouterr().out) == (schedule != "train_eval_and_decode")
+
+
+@pytest.mark.parametrize("given", [["--autotune_objective=loss", "--autotune_max_trials=3"], []])
+def test_flags_of_a_search_without_a_search_print_a_note(tmp_path, capsys, given):
+    _check(tmp_path, *given)
+    note = "note: --autotune_objective, --autotune_max_trials: no effect without --hparams_range."
+    assert (note in capsys.readouterr().out) == bool(given)
 
 
 def test_evaluation_of_another_problem_is_noted(tmp_path, capsys):

@@ -1,7 +1,7 @@
 r"""Train, evaluate and decode a model on a problem, with the flags of t2t-trainer.
 
     ut-trainer --generate_data --problem=algorithmic_reverse_binary40 \
-      --model=universal_transformer --hparams_set=adaptive_universal_transformer_tiny \
+      --model=universal_transformer --hparams_set=adaptive_universal_transformer_quick \
       --data_dir=data --output_dir=run --train_steps=2000
 
 To resume a stopped run, give the same command again.

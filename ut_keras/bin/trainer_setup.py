@@ -13,7 +13,7 @@ from typing import Any
 from ut_keras import hparam_schema, models, problems
 from ut_keras import hparams as hparams_lib
 from ut_keras.bin import command_line
-from ut_keras.bin.flags import OTHER_SCHEDULES, SCHEDULES
+from ut_keras.bin.flags import OTHER_SCHEDULES, SCHEDULES, TRAINER
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.hparam_schema import changes as hparam_changes
@@ -73,6 +73,7 @@ def check(args: argparse.Namespace) -> Setup:
         check_train_steps(hp, args.train_steps)
         _print_note(train_steps_note(hp, args.train_steps))
         _print_note(warmup_note(hp, args.train_steps))
+    _print_note(_search_note(args))
     decode = _decode_hparams(args, schedule, problem)
     workers = _workers(args)
     _check_data_dir(args)
@@ -111,6 +112,15 @@ def _seed(given, record):
 def _print_note(note):
     if note:
         print(f"note: {note}", flush=True)
+
+
+def _search_note(args):
+    """Return a note if flags of a search are given without a search, else ""."""
+    flags = [flag for flag in TRAINER if flag.name.startswith("autotune_")]
+    given = [f"--{flag.name}" for flag in flags if getattr(args, flag.name) != flag.default]
+    if args.hparams_range or not given:
+        return ""
+    return f"{', '.join(given)}: no effect without --hparams_range."
 
 
 def _decode_hparams(args, schedule, problem):
@@ -329,6 +339,12 @@ def final_hparams(
                 raise UsageError(
                     f"--hparams must contain hparams of the model; use --decode_hparams={name}=… "
                     f"for decoding. Received: {name}={given[name]}."
+                ) from error
+        for flag in TRAINER:
+            if flag.name in given and repr(flag.name) in str(error) and not flag.unsupported:
+                raise UsageError(
+                    f"--hparams must contain hparams of the model; use the flag --{flag.name}=… "
+                    f"instead. Received: {flag.name}={given[flag.name]}."
                 ) from error
         raise
 
