@@ -52,7 +52,7 @@ def test_model_class_has_all_members(model_class):
     elif model_class.writes_in_parallel:
         kind = decoded_model.DecodedModel
     # `__init__` sets these attributes, so the class itself lacks them.
-    attributes = {"specs", "num_steps", "softmax"}
+    attributes = {"specs", "num_steps", "softmax", "compiled_functions"}
     for name, member in _members(kind).items():
         if isinstance(member, property):
             found = inspect.getattr_static(model_class, name, None)

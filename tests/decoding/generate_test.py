@@ -16,7 +16,7 @@ from tests import seeds
 from tests import t2t_golden_test as t2t
 from tests.models import examples
 from ut_keras import hparams, models, t2t_import
-from ut_keras.decoding import parallel_batch, sampling, traces
+from ut_keras.decoding import parallel_batch, sampling
 from ut_keras.decoding.options import Options
 
 EOS = 1
@@ -166,7 +166,7 @@ def test_generate_in_parallel_parts_matches_one_batch(name, beam_size, monkeypat
     for expected, got in zip(together, searched(), strict=True):
         np.testing.assert_array_equal(got.ids, expected.ids)
         np.testing.assert_allclose(got.scores, expected.scores, rtol=1e-5)
-    compiled = traces.of(model).values()
+    compiled = model.compiled_functions.of_decoding().values()
     assert all(search.experimental_get_tracing_count() == 1 for search in compiled)
 
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.models import examples
-from ut_keras.decoding import batch_plan, traces, xla_search
+from ut_keras.decoding import batch_plan, xla_search
 from ut_keras.decoding.options import Options
 from ut_keras.ops import compiled, devices
 
@@ -239,7 +239,10 @@ def _assert_compiled_search_is_the_same(model, name):
     found = model.generate(features, **options, jit_compile=True)
     np.testing.assert_array_equal(found.ids, expected.ids)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4)
-    assert any(getattr(key[0], "__name__", "") == "xla_search_function" for key in traces.of(model))
+    assert any(
+        getattr(key[0], "__name__", "") == "xla_search_function"
+        for key in model.compiled_functions.of_decoding()
+    )
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ import tensorflow as tf
 from tests.decoding import cache_test
 from tests.inference import export_models
 from ut_keras import export, hparams, models
-from ut_keras.decoding import traces
 
 LENGTH, ROOM = 6, 4
 SOURCES = [[5, 3, 7, 2, 6, 1], [4, 1], [9, 8, 1]]
@@ -194,7 +193,7 @@ def test_quantized_export(tmp_path):
     # An export replaces in-place writes into the cache by other operations. A later search in this
     # process uses in-place writes again.
     model.generate({"inputs": [source]}, decode_length=2)
-    [search] = traces.of(model).values()
+    [search] = model.compiled_functions.of_decoding().values()
     assert "InplaceUpdate" in str(search.get_concrete_function().graph.as_graph_def())
 
 

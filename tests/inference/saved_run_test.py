@@ -17,7 +17,6 @@ from ut_keras import optimizers, pretrained, problems
 from ut_keras.bin import datagen, decoder
 from ut_keras.checkpoints import checkpoint
 from ut_keras.decoding import options as options_lib
-from ut_keras.decoding import traces
 from ut_keras.errors import DataError, UsageError
 from ut_keras.hparam_schema import HParamError
 from ut_keras.inference import feature_record, line_encoding, saved_run, text_model
@@ -115,7 +114,7 @@ def test_generate_traces_once_for_all_values(loaded):
         assert [score for _, score in beams] == pytest.approx(wanted.scores[0].numpy().tolist())
 
     number = None
-    compiled = traces.of(model)
+    compiled = model.compiled_functions.of_decoding()
     for i in range(3):
         searching = {"beam_size": 2, "alpha": 0.2 * i, "decode_length": 2 + i}
         compare({**searching, "min_length": 1 + i, "eos_penalty": 0.5 + i})

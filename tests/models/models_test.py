@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -196,3 +197,19 @@ def test_replaced_layer_is_used_after_earlier_calls():
     model.num_steps = 2
     for new, right in zip(results(model), results(expected.with_steps(2)), strict=True):
         np.testing.assert_allclose(new, right, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_fit_with_callback_that_changes_the_depth():
+    """The train function of `fit` contains the old depth, so `fit` warns."""
+    model, features = examples.make("universal"), examples.features("universal")
+    model.compile("sgd")
+    deepen = keras.callbacks.LambdaCallback(
+        on_epoch_begin=lambda epoch, logs: setattr(model, "num_steps", 1 + epoch)
+    )
+    arguments = {"x": features, "y": features["targets"], "epochs": 2, "verbose": 0}
+    with pytest.warns(UserWarning, match="num_steps was changed during fit"):
+        model.fit(**arguments, callbacks=[deepen])
+    traced = model.train_function
+    model.fit(**arguments)
+    assert model.train_function is not traced

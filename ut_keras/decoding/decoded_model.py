@@ -12,7 +12,7 @@ The members whose names begin with `why_` are reasons in words, such as "prepend
 targets after the inputs". The value "" means that the reason does not exist.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -50,12 +50,26 @@ class ForwardOutput(Protocol):
         """The output of the decoder, with the ponder times of the targets."""
 
 
+class CompiledFunctions(Protocol):
+    """The compiled functions of a model, see `models.compiled_functions`."""
+
+    failed_with_xla: set[str]
+    is_slow_search_logged: bool
+
+    def of_decoding(self) -> dict[Any, Callable[..., Any]]:
+        """Return the dict that holds the compiled functions of decoding."""
+
+
 class DecodedModel(Protocol):
     """A model whose targets can be generated and scored."""
 
     @property
     def trainable_weights(self) -> Sequence[Any]:
         """The weights that training changes, as Keras variables."""
+
+    @property
+    def compiled_functions(self) -> CompiledFunctions:
+        """The functions that earlier calls have compiled."""
 
     @property
     def compute_dtype(self) -> str:

@@ -26,7 +26,6 @@ from ut_keras.decoding import (
     parallel_batch,
     sampling,
     score,
-    traces,
     xla_search,
 )
 from ut_keras.decoding.decoded_model import DecodedModel
@@ -179,7 +178,7 @@ def xla_search_function(
     Returns:
         Function (rows, values) -> (untrimmed `Decoded`, length of its ids).
     """
-    searches = traces.of(model)
+    searches = model.compiled_functions.of_decoding()
     key = (
         xla_search_function,
         trace_options,
@@ -230,7 +229,7 @@ def traced_search(
             "forced_prefix". `values` is a dict with the scalars of `NUMBERS` and the seed, int32
             [2].
     """
-    searches = traces.of(model)
+    searches = model.compiled_functions.of_decoding()
     # A trace fits only sources of the same rank and word count.
     key = (_search, trace_options, *source_shape[2:])
     if key not in searches:

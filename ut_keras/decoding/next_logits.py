@@ -1,7 +1,6 @@
 """Creates a model's next-logits function for a search, with or without a cache."""
 
 import logging
-import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -13,8 +12,6 @@ from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.ops import private_api
 
 _LOG = logging.getLogger("ut_keras")
-# The models for which the warning was logged. Weak references do not keep a model in memory.
-_WARNED: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def make(
@@ -43,9 +40,9 @@ def make(
         (next_logits, cache), see `beam_search`.
     """
     reason = model.why_not_cached
-    if use_cache and reason and model not in _WARNED:
+    if use_cache and reason and not model.compiled_functions.is_slow_search_logged:
         _LOG.warning("Decoding recomputes the complete prefix for every token: %s.", reason)
-        _WARNED.add(model)
+        model.compiled_functions.is_slow_search_logged = True
     memory = None
     if model.encoder is not None:
         memory = model.project_memory(model.encode(source_features, inputs), source_features)

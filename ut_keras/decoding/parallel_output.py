@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_keras.decoding import batch_plan, beam_search, parallel_batch, traces
+from ut_keras.decoding import batch_plan, beam_search, parallel_batch
 from ut_keras.decoding.beam_search import EOS, Decoded
 from ut_keras.decoding.decoded_model import DecodedModel
 from ut_keras.decoding.options import Options
@@ -62,7 +62,7 @@ def generate(model: DecodedModel, features: Mapping[str, Any], options: Options)
 
 def _compiled(model: DecodedModel) -> Callable[..., Any]:
     """Return `_decode` as a `tf.function` for all batch sizes and lengths."""
-    kept = traces.of(model)
+    kept = model.compiled_functions.of_decoding()
     if _decode not in kept:
         ids = tf.TensorSpec([None, None], tf.int32)
         kept[_decode] = compiled.function(lambda ids: _decode(model, ids), [ids])

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_keras.decoding import parallel_batch, traces, xla_fallback, xla_score
+from ut_keras.decoding import parallel_batch, xla_fallback, xla_score
 from ut_keras.decoding.decoded_model import DecodedModel, ForwardOutput
 from ut_keras.decoding.options import AUTO, Options
 from ut_keras.layers.basic import id_checks
@@ -146,7 +146,7 @@ def _compiled(
     With `jit_compile`, XLA compiles it for the shapes of these features. Otherwise the function
     takes all batch sizes and lengths.
     """
-    kept = traces.of(model)
+    kept = model.compiled_functions.of_decoding()
     # The embedding requires the number of words in a sentence, which is fixed.
     shapes = {
         name: (None, None, *ids.shape[2:])[: ids.shape.rank] for name, ids in features.items()

@@ -7,7 +7,6 @@ The search (`xla_search`) and the scoring of given targets (`xla_score`) use the
 """
 
 import logging
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -18,9 +17,6 @@ from ut_keras.decoding.options import AUTO
 from ut_keras.ops import devices, xla_errors
 
 _LOG = logging.getLogger("ut_keras")
-# Dict from a model to the functions that XLA could not compile, such as {"the search"}. Weak
-# references do not keep a model in memory.
-_NOT_COMPILED: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 
 def is_allowed(model: DecodedModel, work: str, jit_compile: bool | str) -> bool:
@@ -38,7 +34,7 @@ def is_allowed(model: DecodedModel, work: str, jit_compile: bool | str) -> bool:
 
 def has_failed(model: DecodedModel, work: str) -> bool:
     """Return whether XLA could not compile a function of a model in an earlier call."""
-    return work in _NOT_COMPILED.get(model, ())
+    return work in model.compiled_functions.failed_with_xla
 
 
 def log_reason(work: str, reason: str) -> None:
@@ -80,7 +76,7 @@ def call(
     except xla_errors.NOT_COMPILED as error:
         if jit_compile != AUTO:
             raise
-        _NOT_COMPILED.setdefault(model, set()).add(work)
+        model.compiled_functions.failed_with_xla.add(work)
         _LOG.warning(
             "jit_compile='auto': %s runs without XLA, because XLA cannot compile it: %s",
             work,

@@ -26,7 +26,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.decoding import batch_plan, traces, xla_search
+from ut_keras.decoding import batch_plan, xla_search
 from ut_keras.decoding import score as score_lib
 from ut_keras.decoding.options import from_keywords
 from ut_keras.files import file_error, whole_file
@@ -105,7 +105,7 @@ def _module(texts, search):
     module = tf.Module()
     module.encoders = list(texts.encoder_ops.values())
     module.weights = [variable.value for variable in texts.model.variables]
-    with traces.fresh(texts.model):
+    with texts.model.compiled_functions.without_decoding():
         signatures = {
             name: tf.function(
                 function, input_signature=specs, autograph=False

@@ -16,7 +16,7 @@ from typing import Any
 
 import keras
 
-from ut_keras.decoding import batch_plan, traces
+from ut_keras.decoding import batch_plan
 from ut_keras.decoding import generate as generate_lib
 from ut_keras.decoding.options import Options, from_keywords
 from ut_keras.hparam_schema import limits
@@ -97,7 +97,7 @@ def whole_search(model: keras.Model, search: Options) -> tuple[str, Callable[...
 @contextlib.contextmanager
 def tracing(model: keras.Model) -> Iterator[None]:
     """Context in which the model is traced with operations for other runtimes."""
-    with traces.fresh(model), custom_gradient.disabled(), litert.tracing():
+    with model.compiled_functions.without_decoding(), custom_gradient.disabled(), litert.tracing():
         yield
 
 

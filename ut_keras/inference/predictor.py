@@ -21,7 +21,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.decoding import batch_plan, parallel_batch, traces, xla_search
+from ut_keras.decoding import batch_plan, parallel_batch, xla_search
 from ut_keras.decoding.beam_search import Decoded
 from ut_keras.decoding.options import Options, from_keywords
 from ut_keras.ops import compiled, maximum
@@ -148,7 +148,8 @@ class Predictor:
         return [Decoded(*row) for row in zip(ids, scores, strict=True)]
 
     def _compiled_batch(self, options):
-        functions, key = traces.of(self.model), ("predictor", *options.depth.values())
+        functions = self.model.compiled_functions.of_decoding()
+        key = ("predictor", *options.depth.values())
         if key not in functions:
             # Ids of sentences have a third axis: the words of a sentence. Its size is fixed.
             ids = tf.TensorSpec([None, None, *self.model.specs["inputs"].shape[1:]], tf.int32)

@@ -26,7 +26,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.decoding import batch_plan, traces
+from ut_keras.decoding import batch_plan
 from ut_keras.decoding.options import Options, from_keywords
 from ut_keras.errors import DataError
 from ut_keras.files import file_error
@@ -161,7 +161,7 @@ class SavedRun:
     @property
     def _classify(self):
         """The compiled function from sources to `DecodedTexts`."""
-        functions, key = traces.of(self.model), ("classify", self._text_model)
+        functions, key = self.model.compiled_functions.of_decoding(), ("classify", self._text_model)
         if key not in functions:
             classify: Any = self._text_model.classify_ids
             sources: Any = tf.RaggedTensorSpec([None, None], tf.int32)
@@ -216,9 +216,9 @@ class SavedRun:
         return object.__getattribute__(self, name)  # raises the usual error
 
     def __reduce__(self) -> tuple:
-        """Return the data for pickle: the encoders, and the model without its traces.
+        """Return the data for pickle: the encoders, and the model.
 
-        The data contains the weights of the model.
+        The data contains the weights of the model, but no compiled functions.
         """
         return SavedRun, (self.model, self.encoders, self.prefixes)
 

@@ -22,9 +22,9 @@ from ut_keras.models import (
     fit_callbacks,
     generators,
     strategy_checks,
-    traced_update,
     train_step_model,
 )
+from ut_keras.models import compiled_functions as functions_lib
 from ut_keras.ops import int32, private_api
 from ut_keras.optimizers import learning_rate
 
@@ -35,6 +35,7 @@ class FittedModel(train_step_model.TrainStepModel):
     """A model that checks its data before Keras' `fit`, `evaluate` and `predict` run."""
 
     input_features: Any  # list with the names of the features that the model reads
+    compiled_functions: functions_lib.CompiledFunctions
     _tries_xla = False  # whether `jit_compile="auto"` compiles `train_function` with XLA
     _checked_methods: tuple[str, ...] = ()  # the methods that `_check_once` has checked
     _class_weights = None  # float32 [V], the weight of each id while `fit` runs with class_weight
@@ -54,6 +55,7 @@ class FittedModel(train_step_model.TrainStepModel):
         private_api.forget_restored_epoch(self)
         class_weight = given.pop("class_weight", None)
         del given["self"]
+        contents = functions_lib.of_forward_pass(self)
         with (
             self._class_weights_set_to(class_weight),
             self._complete_functions(),
@@ -61,6 +63,12 @@ class FittedModel(train_step_model.TrainStepModel):
             end_of_data.expected(given.get("steps_per_epoch")),
         ):
             history = super().fit(**given)
+        if functions_lib.differ(contents, functions_lib.of_forward_pass(self)):
+            warnings.warn(
+                "A layer or num_steps was changed during fit. The change has no effect on training "
+                "until the next call of fit.",
+                stacklevel=2,
+            )
         if history.epoch and not history.history:
             warnings.warn("Your input ran out of data before the first batch.", stacklevel=2)
         return history
@@ -77,11 +85,10 @@ class FittedModel(train_step_model.TrainStepModel):
             yield
             return
         self._class_weights = self._weights_of_classes(class_weight)
-        self.train_function = None  # Keras traces a new function with these weights
         try:
             yield
         finally:
-            self._class_weights = self.train_function = None
+            self._class_weights = None
 
     @functools.wraps(keras.Model.evaluate)
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
@@ -175,11 +182,8 @@ class FittedModel(train_step_model.TrainStepModel):
     @contextlib.contextmanager
     def _xla_on_gpu(self, x):
         """Return a context in which XLA compiles the update, if `auto_xla` selects XLA."""
-        uses_xla = self.jit_is_auto and auto_xla.compiles_update(self, x)
-        if self.jit_is_auto and uses_xla != self._tries_xla:
-            self.train_function = None
-        self._tries_xla = uses_xla
-        if not uses_xla:
+        self._tries_xla = self.jit_is_auto and auto_xla.compiles_update(self, x)
+        if not self._tries_xla:
             yield
             return
         with auto_xla.jit_compile_set_to(self, True):
@@ -190,9 +194,15 @@ class FittedModel(train_step_model.TrainStepModel):
 
         `jit_compile="auto"` compiles only the update, because validation data may have any shapes.
         """
+        self.compiled_functions.remove_outdated("test_function")
         uses_xla = self._compiles_all_replicas and not self.jit_is_auto
         with auto_xla.jit_compile_set_to(self, uses_xla):
             super().make_test_function(force)
+
+    def make_predict_function(self, force: bool = False) -> Any:
+        """Make the predict function. Keras calls this method."""
+        self.compiled_functions.remove_outdated("predict_function")
+        return super().make_predict_function(force)
 
     @property
     def _compiles_all_replicas(self):
@@ -214,7 +224,7 @@ class FittedModel(train_step_model.TrainStepModel):
         if is_built and not self.optimizer.built:
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
-        traced_update.forget_if_outdated(self)
+        self.compiled_functions.remove_outdated("train_function")
         is_made = self.train_function is not None and not force
         if self._splits_update and not is_made and (reason := auto_xla.why_not_split(self)):
             raise ValueError(

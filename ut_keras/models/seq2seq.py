@@ -11,14 +11,12 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
-import keras
 import tensorflow as tf
 
 from ut_keras import hparam_schema
 from ut_keras.data.features import FeatureSpec
 from ut_keras.decoding import generate as generate_lib
 from ut_keras.decoding import score as score_lib
-from ut_keras.decoding import traces
 from ut_keras.decoding.beam_search import Decoded
 from ut_keras.decoding.options import Options, from_keywords
 from ut_keras.hparam_schema import BasicHParams
@@ -29,6 +27,7 @@ from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.depth.step_recording import StatePatch
 from ut_keras.metrics.losses import LossTerm
 from ut_keras.models import (
+    compiled_functions,
     embedding_tables,
     feature_checks,
     keras_model,
@@ -90,6 +89,7 @@ class Seq2Seq(keras_model.KerasModel):
     ) -> None:
         kwargs.setdefault("dtype", from_hparams.dtype_policy(hparams))
         super().__init__(**kwargs)
+        self.compiled_functions = compiled_functions.CompiledFunctions(self)
         self.hparams = hparams
         self.specs = specs
         self.target_space_id = target_space_id
@@ -106,17 +106,6 @@ class Seq2Seq(keras_model.KerasModel):
         self._check_segments()
         self._build_all()
         self.check_steps(num_steps)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute, and remove compiled functions that contain its old value.
-
-        A user may replace a layer, for example by a layer of another model.
-        """
-        is_layer = isinstance(vars(self).get(name), keras.layers.Layer)
-        super().__setattr__(name, value)
-        if getattr(self, "built", False) and (is_layer or name == "num_steps"):
-            traces.forget(self)
-            self.train_function = self.test_function = self.predict_function = None
 
     @classmethod
     def from_hparams(
