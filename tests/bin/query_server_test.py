@@ -145,9 +145,7 @@ def _answer(**changed):
 )
 def test_invalid_response_is_rejected(content):
     head = f"HTTP/1.0 200 OK\r\n\r\n{content}".encode("latin-1")
-    wrong = pytest.raises(
-        UsageError, match="must be JSON with predictions.*Received: status 200, b"
-    )
+    wrong = pytest.raises(UsageError, match="must be JSON with predictions.*Received: status 200, ")
     with _dripping(head, b"") as address, wrong:
         query_server.predict(address, "shout", ["x"], 60)
 
@@ -160,12 +158,12 @@ _HEAD = b"HTTP/1.1 200 OK\r\n"
     [
         (b"", b"", "RemoteDisconnected"),
         (b"SSH-2.0-x\x1b[2J\r\n", b"", "BadStatusLine SSH-2.0-x"),
-        (_HEAD + b"Content-Length: 99\r\n\r\n{", b"", "Received: status 200, b'{'"),
+        (_HEAD + b"Content-Length: 99\r\n\r\n{", b"", "Received: status 200, '{'"),
         (_HEAD + b"Transfer-Encoding: chunked\r\n\r\nx\r\n", b"", "IncompleteRead"),
         (_HEAD, b"X: " + b"y" * 2**16, "LineTooLong"),
         (_HEAD, b"X: y\r\n" * 100, "HTTPException got more than 100 headers"),
-        (_HEAD + b"\r\n", b"[" * 2**20, "at most 8388608 bytes. Received: status 200, b'"),
-        (b"HTTP/1.1 302 Found\r\nLocation: http://x/\r\n\r\n", b"", "Received: status 302, b''"),
+        (_HEAD + b"\r\n", b"[" * 2**20, "at most 8388608 bytes. Received: status 200, '"),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://x/\r\n\r\n", b"", "Received: status 302, ''"),
     ],
 )
 def test_truncated_or_endless_response_is_rejected(before, then, message):

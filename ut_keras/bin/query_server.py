@@ -68,7 +68,7 @@ def predict(
     if status == http.HTTPStatus.NOT_FOUND:
         raise UsageError(
             f"{server} has no model of this name, or another API. Check --servable_name. Received: "
-            f"status {status} for {path}: {content[:80]!r}."
+            f"status {status} for {path}: {_shown(content)}."
         )
     try:
         response = json_file.parse(content)
@@ -81,7 +81,7 @@ def predict(
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise UsageError(
             f"The response of {server} must be JSON with predictions, at most "
-            f"{_MAX_RESPONSE_BYTES} bytes. Received: status {status}, {content[:80]!r}."
+            f"{_MAX_RESPONSE_BYTES} bytes. Received: status {status}, {_shown(content)}."
         ) from error
     raise UsageError(f"{server} rejected the request, status {status}: {reason[:500]}")
 
@@ -101,6 +101,11 @@ def _send_request(server, path, body, timeout_secs):
             f"--server must be the REST API of a server. Received: {server!r}, "
             f"{type(error).__name__} {error}."
         ) from error
+
+
+def _shown(content):
+    """Return the beginning of a response for an error message."""
+    return repr(content[:200].decode(errors="replace"))
 
 
 def _prediction(row):
