@@ -229,6 +229,42 @@ def test_search_is_exact_with_an_injection_that_reads_other_positions(monkeypatc
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-4)
 
 
+class CountedPosition(keras.layers.Layer):
+    """A position signal that counts the positions and ignores the argument `positions`."""
+
+    def call(self, x, positions=None):
+        return x + _sines(tf.range(tf.shape(x)[1]))
+
+
+class NumberedPosition(keras.layers.Layer):
+    """A position signal that uses the argument `positions`."""
+
+    def call(self, x, positions=None):
+        return x + _sines(tf.range(tf.shape(x)[1]) if positions is None else positions)
+
+
+def _sines(positions):
+    return 3 * tf.sin(tf.cast(positions, tf.float32)[..., tf.newaxis] * tf.range(16.0))
+
+
+@pytest.mark.parametrize(
+    ("signal", "is_cached"), [(CountedPosition, False), (NumberedPosition, True)]
+)
+def test_search_is_exact_with_a_position_signal(signal, is_cached, monkeypatch, caplog):
+    keras.utils.set_random_seed(0)
+    made = {"position_signals": lambda hp, side: signal()}
+    fields = "pos=plain,add_position_timing_signal=False,num_rec_steps=2"
+    model = _model(monkeypatch, made, fields, _BASIC)
+    for number, weight in enumerate(model.trainable_variables):
+        weight.assign(0.7 * tf.random.stateless_normal(weight.shape, [1, number]))
+    features = {"inputs": examples.INPUTS}
+    found = model.generate(features, decode_length=5)
+    expected = model.generate(features, decode_length=5, cache=False)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-4)
+    assert ("reads other positions" in caplog.text) != is_cached
+
+
 def test_decoder_that_reads_later_positions_is_named(monkeypatch, caplog):
     def make(hp, side):
         return keras.layers.Conv1D(hp.hidden_size, 3, padding="same", name="window")

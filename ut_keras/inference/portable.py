@@ -191,6 +191,6 @@ def _digest(path):
 
 
 def _config_digest(config):
-    """Return the digest of the entries of config.json that define the model."""
+    """Return the digest of the entries of config.json that a model uses."""
     text = json.dumps({name: config.get(name) for name in _ENTRIES}, sort_keys=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()

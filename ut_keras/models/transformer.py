@@ -15,7 +15,7 @@ from ut_keras.layers.attention import attention, block_attention
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.attention.attention_mask import AttentionMask
 from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.layers.basic import embedding, from_hparams, plugged_in, renamed
+from ut_keras.layers.basic import embedding, from_hparams, plugged_in, position_probe, renamed
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth import initial_state, stack, transformer_layer
 from ut_keras.layers.depth.depth import StackOutput
@@ -310,6 +310,9 @@ class Transformer(seq2seq.Seq2Seq):
     def _probe_positions(self, side):
         """Yield (name, `Reads`) for the parts of `side`, the encoder, the decoder or None."""
         width = self.hparams.hidden_size
+        signal = self.target_position if side is self.decoder else self.source_position
+        if side is not None and signal is not None:
+            yield f"position signal {signal.name}", position_probe.probe_signal(signal, width)
         for layer in () if side is None else private_api.flatten_layers(side):
             is_layer = isinstance(layer, transformer_layer.TransformerLayer)
             if is_layer and layer.transition is not None:

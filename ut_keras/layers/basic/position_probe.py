@@ -60,6 +60,27 @@ def probe(layer: keras.layers.Layer, call: Callable[[Any, Any], Any], width: int
     return _FOUND[layer]
 
 
+def probe_signal(signal: keras.layers.Layer, width: int) -> Reads:
+    """Return what a position signal reads besides the number of a position.
+
+    Without a cache, a model passes no numbers, because positions count from 0. A search with a
+    cache passes one position and its number, int32 [1]. A signal that ignores the number would add
+    the signal of position 0 everywhere.
+
+    Args:
+        signal: a layer (x [B, S, D], positions int32 [S] or None) -> [B, S, D].
+        width: int D.
+    """
+
+    def call(x, mask):
+        if x.shape[1] > 1:
+            return signal(x, None)
+        columns = [signal(column[tf.newaxis], tf.constant([i])) for i, column in enumerate(x)]
+        return tf.concat(columns, axis=0)
+
+    return probe(signal, call, width)
+
+
 def _probe(layer, call, width):
     for length in _LENGTHS:
         try:
