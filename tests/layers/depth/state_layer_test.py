@@ -375,3 +375,17 @@ def test_layer_rejects_a_mask_that_is_added_to_logits():
         tf.errors.InvalidArgumentError, match="(?s)1 at the positions .* x >= 0 did not hold"
     ):
         block(x, attention_mask=-1e9 * (1 - may_attend))
+
+
+def test_xla_returns_nan_for_a_mask_that_is_added_to_logits():
+    """XLA ignores assertions. Masks of 0 and 1 in float32 are still right."""
+    block, x = layer_checks.make_block(D), layer_checks.normal(B, S, D)
+    may_attend = np.tril(np.ones((1, 1, S, S), "float32"))
+
+    @tf.function(jit_compile=True)
+    def compiled(mask):
+        return block(x, attention_mask=mask)
+
+    expected = block(x, use_causal_mask=True)
+    np.testing.assert_allclose(compiled(tf.constant(may_attend)), expected, atol=1e-5)
+    assert np.isnan(compiled(tf.constant(-1e9 * (1 - may_attend)))).all()

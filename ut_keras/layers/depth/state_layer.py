@@ -49,6 +49,8 @@ class StateLayer(Layer):
             - The call is in training, and the loss uses the states of several steps. A call does
               not support this loss, because a call returns only the output.
             - The call is in training, and a recurrence has several segments.
+        tf.errors.InvalidArgumentError: if a mask has negative numbers. If XLA compiles the call,
+            the output is NaN instead.
     """
 
     supports_masking = True
@@ -88,11 +90,13 @@ class StateLayer(Layer):
         training: bool | None = None,
     ) -> tf.Tensor:
         padding_mask = _padding_mask("mask", state_mask if mask is None else mask)
+        given_memory_mask = memory_mask
         memory_mask = _padding_mask("memory_mask", memory_mask)
         attention.check_mask(attention_mask)
         if training:
             self._check_training()
         combined_mask = _combined_mask(state, padding_mask, attention_mask, use_causal_mask)
+        state = _nan_if_negative(state, (mask, state_mask, given_memory_mask, attention_mask))
         if memory is not None:
             memory = self.project_memory(tf.identity(memory), _key_mask(memory_mask))
         inputs = StepInputs(
@@ -261,6 +265,23 @@ def _as_bool(mask):
         with tf.control_dependencies([tf.debugging.assert_non_negative(mask, message)]):
             mask = tf.identity(mask)
     return tf.cast(mask, tf.bool)
+
+
+def _nan_if_negative(state, masks):
+    """Return `state`, or NaN if XLA compiles the call and a mask has negative numbers.
+
+    XLA ignores the assertion in `_as_bool`, and `fit` of a Keras model uses XLA by default.
+
+    Args:
+        state: float tensor [B, S, D].
+        masks: the masks of the call before their conversion to bool. Each may be None.
+    """
+    if not private_api.is_compiled_by_xla():
+        return state
+    for mask in masks:
+        if mask is not None and (mask := tf.convert_to_tensor(mask)).dtype.is_floating:
+            state = tf.where(tf.reduce_any(mask < 0), tf.constant(np.nan, state.dtype), state)
+    return state
 
 
 def _combined_mask(state, padding_mask, attention_mask, use_causal_mask):
