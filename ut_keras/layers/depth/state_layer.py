@@ -270,7 +270,7 @@ def _as_bool(mask):
 def _nan_if_negative(state, masks):
     """Return `state`, or NaN if XLA compiles the call and a mask has negative numbers.
 
-    XLA ignores the assertion in `_as_bool`, and `fit` of a Keras model uses XLA by default.
+    XLA ignores the assertion in `_as_bool`. On a GPU, `fit` of a Keras model uses XLA by default.
 
     Args:
         state: float tensor [B, S, D].
