@@ -186,7 +186,7 @@ def test_resumed_run_equals_uninterrupted_run(tmp_path, capsys, stop, last, sett
         np.testing.assert_array_equal(found[key], value, err_msg=key)
     names = {key.split("/")[1]: value for key, value in wanted.items() if "curriculum" in key}
     if settings["updates"] == 3:
-        assert [line.split("up to ")[1].split(",")[0] for line in messages] == ["4", "9", "12"]
+        assert [line.split("up to ")[1].split()[0] for line in messages] == ["4", "9", "12"]
         assert names["curriculum_length"] == 12 and names["curriculum_previous"] == 9
     else:
         assert messages == [] and names["curriculum_updates"] == 6

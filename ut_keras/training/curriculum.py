@@ -169,7 +169,7 @@ class Curriculum:
         self._longest_old.assign(old)
         return (
             f"Curriculum: {accuracy:.1%} of the sequences of the newest lengths are correct. "
-            f"Training continues with lengths up to {self.length}, after {old}."
+            f"Training continues with lengths up to {self.length} instead of {old}."
         )
 
     def write(self) -> None:
