@@ -130,10 +130,10 @@ def hparams_table():
         "- Must be empty, because an hparam cannot replace a function. A value raises an error:",
         f"  {tables}.",
         "- Fields that T2T 1.15 does not have, or has only in models that ut_keras does not have.",
-        "  In hparams.json, the listed values have no effect. Any other value raises an error, and",
-        "  so does the field in `--hparams`:",
+        "  In hparams.json, the values in the second column have no effect. Any other value raises",
+        "  an error. In `--hparams`, each of these fields raises an error:",
         "",
-        "| hparam | values in hparams.json | in ut_keras |",
+        "| hparam | values without effect | in ut_keras |",
         "|---|---|---|",
     ]
     for name, (harmless, remedy) in sorted(removed_fields.REMOVED.items()):

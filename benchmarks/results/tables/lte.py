@@ -45,8 +45,8 @@ are for different random programs.
 | loops (`for`, a sum and a product with a small number) | 26 | 79 |
 | products | 0 | 0 |
 
-This table shows the accuracies of both models, on 2,000 additional programs each that are sampled
-like the test split:
+The next table has the same two columns of results. Each column is from 2,000 additional programs,
+which were sampled like the test split:
 
 | Programs | Share of all | Correct | With the last digit first |
 | --- | --- | --- | --- |
