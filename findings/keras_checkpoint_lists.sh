@@ -3,10 +3,10 @@
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
 # Behaviour: Keras replaces a list, dict or set in an attribute of a model by its own class. A
-#            checkpoint of TensorFlow does not follow this class, so it contains no weight of the
-#            layers in it. Layers in a tuple are saved.
-# Surprise:  `save` and `restore` end without a warning, and also `assert_consumed` and
-#            `assert_existing_objects_matched` of the result. The restored model has its random
+#            checkpoint of TensorFlow does not follow this class, so it omits the weights of all
+#            layers in such a list, dict or set. It saves layers in a tuple.
+# Surprise:  neither `save` nor `restore` prints a warning. The assertions `assert_consumed` and
+#            `assert_existing_objects_matched` pass too. The restored model keeps its random
 #            weights. `model.trainable_variables` and `model.save_weights` include these layers.
 # Output seen, restored weights of two layers in an attribute:
 #   list: 0 of 2 restored, assertions passed

@@ -6,8 +6,9 @@
 #            these numbers are multiples of 1/128. The share of zeros is therefore the rate rounded
 #            up to a multiple of 1/128, but the factor for the other elements is computed from the
 #            rate itself. The policy "mixed_bfloat16" also gives dropout inputs in bfloat16.
-# Surprise:  a rate of 0.001 removes eight times as many elements. The mean of the output differs
-#            from the mean of the input, although dropout is meant to preserve it.
+# Surprise:  with a rate of 0.001, dropout removes eight times as many elements as it should. The
+#            mean of the output differs from the mean of the input, although dropout is meant to
+#            preserve it.
 # Output seen, share of zeros and mean of an input of ones:
 #   rate 0.001: 0.0078, mean 0.9922
 #   rate 0.01: 0.0156, mean 0.9921

@@ -3,8 +3,8 @@
 #
 # Version:   safetensors 0.8.0, numpy 2.3.5
 # Behaviour: `save_file` and `save` write the shape of an array and then its memory from the first
-#            element on. For a transposed array, this is the order of the original array. For an
-#            array with steps, these are the skipped elements, too.
+#            element on. For a transposed array, the file therefore has the elements in the order of
+#            the original array. For an array with steps, it also contains skipped elements.
 # Surprise:  there is no error and no warning. `save_file` of safetensors.torch raises an error for
 #            such a tensor.
 # Output seen:
