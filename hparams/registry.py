@@ -16,7 +16,7 @@ register_range = RANGES.register
 
 
 class DerivedSet:
-    """The function of a set that is a changed copy of another set.
+    """A function that returns a changed copy of another hparams set.
 
     Args: as for `derived`.
 
@@ -44,7 +44,7 @@ class DerivedSet:
 
 
 def derived(parent: Callable[[], Any], *changes: Callable[[Any], Any], **fields: Any) -> DerivedSet:
-    """Return the function of a new set that is a changed copy of another set.
+    """Return a function that makes a changed copy of another hparams set.
 
     `register_derived` registers the new set under the name of its variable.
 

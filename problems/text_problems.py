@@ -142,7 +142,7 @@ class Text2TextProblem(problem.Problem):
         for sample in generation.for_vocab(samples, self.name, *bounds):
             texts = contract.validated(sample, contract.DICT, "A sample")
             for name in self.class_label_features:
-                if name not in texts:  # such as a sample of T2T, whose class is the "label"
+                if name not in texts:  # samples of T2T have the key "label" instead
                     contract.text_of(texts, name)
             yield from (
                 text for name, text in texts.items() if name not in self.class_label_features

@@ -56,7 +56,7 @@ _REASONS = {
     "setimes_mken_tokens_32k": f"{_RENAMED} translate_enmk_setimes32k_rev",
     "lm_ptb_10k": f"{_RENAMED} languagemodel_ptb10k",
     "lm_ptb_characters": f"{_RENAMED} languagemodel_ptb_characters",
-    # The name of all tasks in the authors' bAbI-T2T.
+    # Names in the authors' bAbI-T2T. Each is a problem with all tasks.
     "babi_qa_sentence_task0_10k": "use babi_qa_sentence_all_tasks_10k",
     "babi_qa_sentence_task0_1k": "use babi_qa_sentence_all_tasks_1k",
     "ice_parsing_*": "use wsj_parsing",

@@ -33,8 +33,8 @@ class Flag:
     # Pairs of (another name, allowed value), for the error of a value that is not allowed.
     other_names: tuple[tuple[str, str], ...] = ()
     unsupported: str = ""  # the reason why only the default is accepted; "" for a supported flag
-    # Whether T2T 1.15 has this unsupported flag only in another command, or not at all. A user's
-    # package may define a flag with this name.
+    # True for an unsupported flag that T2T 1.15 does not have in this command. The command does not
+    # define such a flag, so a user's package may define it. The flag exists only for its error.
     is_only_for_error: bool = False
     # The smallest allowed number; None means the limit of 32-bit numbers.
     least: float | None = None

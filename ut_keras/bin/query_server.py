@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(args: command.Args) -> None:
     command_line.require(
-        args, "server", "servable_name", what="such as localhost:8501 and the name of the model"
+        args, "server", "servable_name", what="such as --server=localhost:8501 --servable_name=ende"
     )
     if args.inputs_once is not None:
         _request(args, args.inputs_once)

@@ -99,6 +99,6 @@ def unknown_hparam_message(
         others = " and ".join(other_kinds)
         return (
             f"{name!r} is not an hparam of {kind}, but of {others}. Use a model and an hparams set "
-            "of that kind."
+            "that have this hparam."
         )
     return unknown_name_message("hparam", name, known, HOW_TO_LIST)

@@ -11,8 +11,8 @@ The content of config.json:
      "target_space_id": 0, "features": {…, as in features.json}, "sha256": "9f86d0… of the weights",
      "config_sha256": "2c26b4… of the entries before"}
 
-A hand-made change of an hparam can leave all shapes of weights equal, and the outputs wrong. So
-`load` logs a warning if the entries do not match their digest.
+If a user changes an hparam in this file, the weights may still have the right shapes, although the
+outputs are wrong. So `load` logs a warning if the entries do not match their digest.
 
 The weights have the names of the model's variables. Loading never runs code from the folder.
 """

@@ -99,5 +99,5 @@ def _of_update(model):
 
 
 def differ(before: list[Any], after: list[Any]) -> bool:
-    """Return whether two lists contain different objects, which may be equal."""
+    """Return whether two lists differ. Objects are compared by identity."""
     return len(before) != len(after) or any(map(operator.is_not, before, after))

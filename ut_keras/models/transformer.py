@@ -301,7 +301,7 @@ class Transformer(seq2seq.Seq2Seq):
         return not self._why_decoder_mixes()
 
     def _why_decoder_mixes(self):
-        """Return why a transition of the decoder depends on other positions, or ""."""
+        """Return why a part of the decoder depends on other positions, or ""."""
         for name, reads in self._probe_positions(self.decoder):
             if reads.other_positions:
                 return f"the {name} reads other positions"

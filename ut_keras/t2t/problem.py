@@ -85,7 +85,8 @@ class TruncationCalls:
     """The number of calls of `preprocess_example_common` in this process.
 
     `example_features` reads this number before and after a package's `preprocess_example`. The
-    package may pass a new dict and other hparams, so the arguments cannot record the call.
+    package may call the function with a new dict and other hparams, which `example_features` does
+    not see.
     """
 
     number = 0

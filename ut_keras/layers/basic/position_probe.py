@@ -2,14 +2,15 @@
 
     probe(layer, call, width)  ->  Reads(other_positions=True, later_positions=False, padding=True)
 
-Layers of this library declare what they read. A user's layer declares nothing. The test calls it
-with the same numbers in several forms, and compares the outputs at the same positions with the
-outputs H of the sequence:
+Layers of this library declare what they read. A user's layer declares nothing. The test calls the
+layer with a sequence of random numbers, and with changed copies of this sequence. The outputs for
+the sequence are H. The test compares outputs at the same position:
 
-    every position alone: if its output is not H, the layer reads other positions
-    a sequence with another end: if the outputs before the end change, it reads later positions
-    the sequence without its end: if its outputs differ from those for a sequence whose end is
-        masked, the layer reads padding
+    each position as a sequence of its own: if an output is not H, the layer reads other positions
+    the sequence with other numbers at its end: if an output before the end is not H, the layer
+        reads later positions
+    the sequence with a masked end, and the sequence without this end: if their outputs differ, the
+        layer reads padding
 
 Trainable weights have random values in the test, because a weight that starts at 0 would hide what
 a layer reads. The test changes no weight.
@@ -36,8 +37,8 @@ class Reads(NamedTuple):
     """What the output of a layer at a position depends on, besides this position."""
 
     other_positions: bool
-    later_positions: bool  # the values after the position; not the length
-    padding: bool  # padding after the position, although the layer gets a mask if it accepts one
+    later_positions: bool  # the values after the position, but not their number
+    padding: bool  # padding after the position; a layer that accepts a mask gets the padding mask
 
 
 ONLY_ITS_POSITION = Reads(False, False, False)

@@ -148,9 +148,10 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
 
     @property
     def transition_reads(self) -> position_probe.Reads:
-        """What the transition reads without a cache, see `position_probe`.
+        """Which positions the transition reads, see `position_probe`.
 
-        The method `cache_widths` of a transition declares the rest, which a cache contains.
+        Positions that a transition declares with `cache_widths` do not count, because the decoding
+        cache contains them.
         """
         if self.transition_block is None or hasattr(self.transition, "cache_widths"):
             return position_probe.ONLY_ITS_POSITION
