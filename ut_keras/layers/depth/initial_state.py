@@ -105,7 +105,7 @@ def probe_positions(
     initial_state: Any = getattr(layer, "initial_state", None) if is_state_layer else None
 
     def inject(x, mask):
-        return injection(x, tf.roll(x, 1, axis=-1))
+        return injection(x, tf.roll(x, 1, axis=-1), training=False)
 
     def start_state(x, mask):
         return start(initial_state, x, training=False)
