@@ -199,6 +199,21 @@ def test_replaced_layer_is_used_after_earlier_calls():
         np.testing.assert_allclose(new, right, rtol=1e-5, atol=1e-5)
 
 
+def test_replaced_layer_is_used_after_an_export():
+    """An export traces functions of its own. The outdated function must not return after it."""
+    features, other = examples.features("universal"), examples.make("universal")
+    for variable in other.encoder.trainable_variables:
+        variable.assign(-variable)
+    model = examples.make("universal")
+    before = model.generate(features, decode_length=3)
+    model.encoder = other.encoder
+    with model.compiled_functions.without_decoding():  # as in an export
+        expected = model.generate(features, decode_length=3)
+    found = model.generate(features, decode_length=3)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
+    assert np.abs(found.scores - before.scores).max() > 1e-3
+
+
 @pytest.mark.slow
 def test_fit_with_callback_that_changes_the_depth():
     """The train function of `fit` contains the old depth, so `fit` warns."""

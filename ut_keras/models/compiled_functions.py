@@ -61,7 +61,8 @@ class CompiledFunctions:
         Compiled functions contain custom gradients, which an export must not contain. So an export
         traces the model again in this context.
         """
-        kept, self._decoding = self._decoding, {}
+        # The use of a function in this context would mark outdated functions as current.
+        kept, self._decoding = self.of_decoding(), {}
         try:
             yield
         finally:
