@@ -1,8 +1,9 @@
 import re
+import types
 
 import pytest
 
-from ut_keras.bin import command_line, flags, old_flags
+from ut_keras.bin import command_line, flags, old_flags, tune
 from ut_keras.errors import UsageError
 
 
@@ -124,6 +125,16 @@ def test_alternatives_of_old_flags_name_supported_flags(command):
     supported = {flag.name for table in tables for flag in table if not flag.unsupported}
     named = re.findall(r"--([a-z]\w+)", " ".join(getattr(old_flags, command).values()))
     assert named and supported.issuperset(named)
+
+
+def test_trial_of_a_search_gets_the_given_flags():
+    """The flags for errors have no value, because the command does not parse them."""
+    args = _parse("--problem=some", "--output_dir=run", "--train_steps=5")
+    args.package_words = []
+    trial = types.SimpleNamespace(number=2, user_attrs={"hparams": {"num_heads": "4"}})
+    words = tune.trial_arguments(args, trial, seed=1)
+    assert {"--problem=some", "--train_steps=5", "--output_dir=run/trial-2"} <= set(words)
+    assert not [word for word in words if word.startswith("--train_dir")]
 
 
 def test_help_gives_at_most_one_default():

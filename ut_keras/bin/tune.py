@@ -193,6 +193,8 @@ def trial_arguments(args: argparse.Namespace, trial: Any, seed: int) -> list[str
     """Return the trainer's arguments for a trial."""
     kept = []
     for flag in flags.TRAINER:
+        if flag.is_only_for_error:
+            continue
         value = getattr(args, flag.name.replace("-", "_"))
         is_own = flag.name in _OWN_FLAGS or flag.name.startswith("autotune_")
         if not is_own and value != flag.default:
