@@ -420,15 +420,16 @@ class AdaptiveComputationTime(depth.Depth):
         This requires that every step copies the state of a halted position, and that only attention
         mixes positions.
         """
+        # A loop that skips halted positions has shapes that change from step to step. The LiteRT
+        # interpreter of TensorFlow crashes on such shapes.
+        if self.halted_state != "copy" or litert.is_traced():
+            return False
         parts = initial_state_lib.probe_positions(self, self.hidden_size)
-        only_attention = (
+        return (
             self.block.mixes_by_attention_alone
             and not self.timing.cache_widths()
             and not any(reads.other_positions for _, reads in parts)
         )
-        # A loop that skips halted positions has shapes that change from step to step. The LiteRT
-        # interpreter of TensorFlow crashes on such shapes.
-        return self.halted_state == "copy" and only_attention and not litert.is_traced()
 
     def _can_skip_halted_positions(self, state, inputs):
         """Return whether this forward pass can skip halted positions."""
