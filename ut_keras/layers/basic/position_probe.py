@@ -13,7 +13,8 @@ the sequence are H. The test compares outputs at the same position:
         layer reads padding
 
 Trainable weights have random values in the test, because a weight that starts at 0 would hide what
-a layer reads. The test changes no weight.
+a layer reads. The test changes no Keras weight. A layer whose `call` changes a `tf.Variable` of its
+own also changes it in the test.
 
 A layer may read its weights in a `tf.function` of its own. A trace in the test would contain the
 random values, and later calls would use it. So the test runs each `tf.function` without a trace.
