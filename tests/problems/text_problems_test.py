@@ -139,7 +139,7 @@ def test_records_equal_texts_encoded_one_by_one(tmp_path, monkeypatch, one_by_on
 def test_labels_file_has_one_label_per_line(tmp_path, monkeypatch):
     """If labels are invalid, `generate_data` leaves no file with these labels."""
     samples = [{"inputs": "a", "targets": "good\n"}]
-    monkeypatch.setattr(Colours, "generate_samples", lambda *_, seed: samples)
+    monkeypatch.setattr(Colours, "generate_samples", lambda *_: samples)
     with pytest.raises(DataError, match="labels of colours must be .*Received: .*good"):
         Colours().generate_data(str(tmp_path))
     assert not any("labels" in name for name in os.listdir(tmp_path))
