@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.hparam_schema import HParamError, TransformerHParams
-from ut_keras.layers.attention import block_attention
+from ut_keras.layers.attention import block_attention, float_masks
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.attention.attention_mask import MASKED_LOGIT, AttentionMask
 from ut_keras.layers.basic import dense, from_hparams, renamed
@@ -264,7 +264,8 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         check_mask(attention_mask)
         mask = query_mask if mask is None else mask
         if mask is not None and key_value is None:
-            real = padding_attention_mask(tf.cast(mask, tf.bool))
+            query = float_masks.nan_if_negative(query, [mask])
+            real = padding_attention_mask(float_masks.as_bool(mask))
             attention_mask = real if attention_mask is None else attention_mask & real
         q = self.query_projection(query) * (self.key_channels // self.num_heads) ** -0.5
         if key_value is None:

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.layers.attention import attention, block_attention
+from ut_keras.layers.attention import attention, block_attention, float_masks
 from ut_keras.layers.attention.attention_mask import AttentionMask
 from ut_keras.layers.basic import plugged_in
 from ut_keras.layers.basic.layer import Layer
@@ -96,7 +96,9 @@ class StateLayer(Layer):
         if training:
             self._check_training()
         combined_mask = _combined_mask(state, padding_mask, attention_mask, use_causal_mask)
-        state = _nan_if_negative(state, (mask, state_mask, given_memory_mask, attention_mask))
+        state = float_masks.nan_if_negative(
+            state, (mask, state_mask, given_memory_mask, attention_mask)
+        )
         if memory is not None:
             memory = self.project_memory(tf.identity(memory), _key_mask(memory_mask))
         inputs = StepInputs(
@@ -244,44 +246,10 @@ def _padding_mask(name, mask):
 
     The conversion is necessary because Keras allows masks of any dtype.
     """
-    mask = _as_bool(mask)
+    mask = float_masks.as_bool(mask)
     if mask is not None and mask.shape.rank != 2:
         raise ValueError(f"{name} must be [batch, length]. Received: {mask.shape}.")
     return mask
-
-
-def _as_bool(mask):
-    """Return a mask of any dtype as bool, or None.
-
-    Raises:
-        tf.errors.InvalidArgumentError: if the mask has negative numbers. Other libraries add such
-            masks to the logits. Here, the conversion to bool would exchange True and False.
-    """
-    if mask is None:
-        return None
-    mask = tf.convert_to_tensor(mask)
-    if mask.dtype.is_floating:
-        message = "A mask must be 1 at the positions to attend to and 0 elsewhere"
-        with tf.control_dependencies([tf.debugging.assert_non_negative(mask, message)]):
-            mask = tf.identity(mask)
-    return tf.cast(mask, tf.bool)
-
-
-def _nan_if_negative(state, masks):
-    """Return `state`, or NaN if XLA compiles the call and a mask has negative numbers.
-
-    XLA ignores the assertion in `_as_bool`. On a GPU, `fit` of a Keras model uses XLA by default.
-
-    Args:
-        state: float tensor [B, S, D].
-        masks: the masks of the call before their conversion to bool. Each may be None.
-    """
-    if not private_api.is_compiled_by_xla():
-        return state
-    for mask in masks:
-        if mask is not None and (mask := tf.convert_to_tensor(mask)).dtype.is_floating:
-            state = tf.where(tf.reduce_any(mask < 0), tf.constant(np.nan, state.dtype), state)
-    return state
 
 
 def _combined_mask(state, padding_mask, attention_mask, use_causal_mask):
@@ -299,7 +267,7 @@ def _combined_mask(state, padding_mask, attention_mask, use_causal_mask):
         )
     if attention_mask is None:
         return combined_mask
-    attention_mask = _as_bool(attention_mask)
+    attention_mask = float_masks.as_bool(attention_mask)
     if combined_mask is not None:
         attention_mask &= attention.dense_mask(combined_mask)
     return attention_mask
