@@ -189,6 +189,13 @@ def test_attention_rejects_mask_of_rank_3():
             call(x, attention_mask=np.ones((2, 3, 3), bool))
 
 
+def test_attention_rejects_keys_and_values_that_are_not_projected():
+    """Users of `keras.layers.MultiHeadAttention` pass the sequence itself."""
+    layer, x = attention.MultiHeadAttention(2, 8), tf.ones([1, 3, 8])
+    with pytest.raises(ValueError, match="KeyValue.*Received: EagerTensor.*project_key_value"):
+        layer(x, x)
+
+
 @pytest.mark.parametrize("length", [1, 3, 20])
 def test_form_for_gpus_transposes_heads(length, monkeypatch):
     layer = attention.MultiHeadAttention(num_heads=2, hidden_size=8)

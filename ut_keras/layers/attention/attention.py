@@ -67,6 +67,20 @@ def check_mask(attention_mask: AttentionMask | tf.Tensor | None) -> None:
         )
 
 
+def check_key_value(key_value: Any) -> None:
+    """Check that keys and values are projected.
+
+    Raises:
+        ValueError: if they are not a `KeyValue`, as in a call of Keras' own layer.
+    """
+    if key_value is not None and not isinstance(key_value, KeyValue):
+        raise ValueError(
+            "key_value must be a KeyValue, or None for self-attention. Received: "
+            f"{type(key_value).__name__}. To attend to a sequence y, call layer.build(x.shape) and "
+            "then layer(x, layer.project_key_value(y))."
+        )
+
+
 def padding_attention_mask(padding_mask: tf.Tensor) -> tf.Tensor:
     """Return a mask, bool [B, 1, 1, S], that hides padding.
 
@@ -262,6 +276,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         return_weights: bool = True,
     ) -> AttentionOutput:
         check_mask(attention_mask)
+        check_key_value(key_value)
         mask = query_mask if mask is None else mask
         if mask is not None and key_value is None:
             query = float_masks.nan_if_negative(query, [mask])
