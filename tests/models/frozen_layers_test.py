@@ -44,6 +44,23 @@ def test_frozen_parts_stay_frozen(kind, tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
+def test_frozen_weight_stays_frozen(tmp_path):
+    """Keras itself does not save `trainable` of a single weight."""
+    model = examples.make("plain_encoder")
+    everything = _trained(model)
+    model.encoder.weights[1].trainable = False
+    model.compile(adam.Adam(0.01), run_eagerly=True)
+    features = examples.features("plain_encoder")
+    model.train_on_batch(features, features["targets"])
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert len(_trained(model)) == len(everything) - 1
+    assert _trained(loaded) == _trained(keras.models.clone_model(model)) == _trained(model)
+    assert int(loaded.optimizer.iterations) == 1
+    loaded.encoder.trainable = True
+    assert _trained(loaded) == everything
+
+
 def test_part_of_a_frozen_part_is_trained():
     """A clone trains the same part as the model. The clone of a frozen model is frozen."""
     model = examples.make("adaptive")
@@ -54,6 +71,20 @@ def test_part_of_a_frozen_part_is_trained():
     assert any("encoder" in path for path in _trained(copy))
     model.trainable = False
     assert not keras.models.clone_model(model).trainable_variables
+
+
+@pytest.mark.parametrize("make", [_small, lambda: _small().encoder], ids=["model", "layer"])
+@pytest.mark.parametrize("value", [True, False])
+def test_trainable_reaches_parts_that_have_the_other_value(make, value):
+    """Keras itself does nothing if `trainable` of the whole already has the value."""
+    whole = make()
+    whole.trainable = value
+    part = next(layer for layer in whole._flatten_layers() if str(layer.path).endswith("/v"))
+    part.trainable = not value
+    part.weights[0].trainable = not value
+    assert {weight.trainable for weight in whole.weights} == {True, False}
+    whole.trainable = value
+    assert {weight.trainable for weight in whole.weights} == {value}
 
 
 @pytest.mark.parametrize("method", ["fit", "train_on_batch"])

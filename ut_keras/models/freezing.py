@@ -1,4 +1,4 @@
-"""Save the names of the frozen layers of a model in its config, and restore them."""
+"""Save the names of the frozen parts of a model in its config, and restore them."""
 
 from collections.abc import Collection, Iterator
 
@@ -8,22 +8,31 @@ from ut_keras.ops import private_api
 
 
 def frozen(model: keras.Model) -> list[str]:
-    """Return the sorted paths of the layers with `trainable=False`, for the config.
+    """Return the sorted paths of the frozen layers and weights, for the config.
 
-    Keras stores `trainable` in the config of each layer. The models of ut_keras create their layers
-    from the hparams instead. Without this list, all layers of a loaded model would be trainable,
-    and the model would lose the state of its optimizer.
+    The list names a weight that is not trainable if its layer is trainable.
+
+    Keras stores `trainable` in the config of each layer, but not that of a weight. The models of
+    ut_keras create their layers from the hparams instead. Without this list, all parts of a loaded
+    model would be trainable, and the model would lose the state of its optimizer.
     """
-    return sorted(layer.path for layer in _named_layers(model) if not layer.trainable)
+    layers = {layer.path for layer in _named_layers(model) if not layer.trainable}
+    weights = {weight.path for weight in model.weights if not weight.trainable}
+    of_frozen_layers = {path for path in weights if path.rpartition("/")[0] in layers}
+    return sorted(layers | weights - of_frozen_layers)
 
 
 def freeze(model: keras.Model, paths: Collection[str]) -> None:
-    """Set `trainable=False` for the layers that `frozen` listed, and True for others."""
-    if paths:
-        # Setting `trainable` of a layer also sets it in all sublayers. The loop visits a layer
-        # before its sublayers, so the values of the sublayers are correct at the end.
-        for layer in _named_layers(model):
-            layer.trainable = layer.path not in paths
+    """Set `trainable=False` for the parts that `frozen` listed, and True for others."""
+    if not paths:
+        return
+    # Setting `trainable` of a layer also sets it in all sublayers and weights. The first loop
+    # visits a layer before its sublayers, so the values of the sublayers are correct at the end.
+    for layer in _named_layers(model):
+        layer.trainable = layer.path not in paths
+    for weight in model.weights:
+        if weight.path in paths:
+            weight.trainable = False
 
 
 def _named_layers(model: keras.Model) -> Iterator[keras.layers.Layer]:

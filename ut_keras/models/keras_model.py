@@ -8,7 +8,7 @@ import keras
 
 from ut_keras import hparam_schema
 from ut_keras.data.features import FeatureSpec
-from ut_keras.layers.basic import plugged_in
+from ut_keras.layers.basic import freezable, plugged_in
 from ut_keras.models import fitted_model, weight_files
 from ut_keras.models.freezing import freeze, frozen
 
@@ -16,7 +16,7 @@ from ut_keras.models.freezing import freeze, frozen
 _NEEDS_TEXTS = ("translate", "classify", "class_scores", "observe", "dataset", "push", "encoders")
 
 
-class KerasModel(fitted_model.FittedModel):
+class KerasModel(freezable.Freezable, fitted_model.FittedModel):
     """A model with a config, an export signature and T2T's training loss.
 
     The input of the model is a dict of features. A subclass implements `forward`, `loss_terms` and

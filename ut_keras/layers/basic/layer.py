@@ -7,11 +7,12 @@ from typing import Any, Self
 
 import keras
 
+from ut_keras.layers.basic import freezable
 from ut_keras.layers.basic.signature import Config, Shape
 from ut_keras.ops import private_api
 
 
-class Layer(private_api.BuildHook):
+class Layer(freezable.Freezable, private_api.BuildHook):
     """Base class of layers with automatic configs.
 
     A subclass stores each argument of `__init__` in an attribute of the same name. The config
