@@ -58,6 +58,16 @@ def drop_last_axis(x: tf.Tensor) -> tf.Tensor:
     return tf.reshape(x, tf.shape(x)[:-1]) if is_traced() else x[..., 0]
 
 
+def log_sigmoid(x: tf.Tensor) -> tf.Tensor:
+    """Return log(sigmoid(x)), also for numbers of which LiteRT's own form is infinite.
+
+    LiteRT's converter writes softplus as log(1 + exp(x)), which overflows for x > 88.7.
+    """
+    if not is_traced():
+        return tf.math.log_sigmoid(x)
+    return tf.minimum(x, 0.0) - tf.math.log1p(tf.exp(-tf.abs(x)))
+
+
 def lookup(table: Any, ids: tf.Tensor) -> tf.Tensor:
     """Return rows of a table [V, D], like `gather.rows`.
 

@@ -10,6 +10,7 @@ from ut_keras.hparam_schema import HParamError
 from ut_keras.layers.attention import attention
 from ut_keras.layers.attention.attention import KeyValue, Positions
 from ut_keras.layers.basic.signature import Shape
+from ut_keras.ops import litert
 from ut_keras.ops import product as product_lib
 
 
@@ -92,8 +93,8 @@ class GeometricAttention(attention.MultiHeadAttention):
         may_attend = distances != 0
         if attention_mask is not None:
             may_attend = attention_mask & may_attend
-        log_match = tf.where(may_attend, tf.math.log_sigmoid(logits), float("-inf"))
-        log_no_match = tf.where(may_attend, tf.math.log_sigmoid(-logits), 0.0)
+        log_match = tf.where(may_attend, litert.log_sigmoid(logits), float("-inf"))
+        log_no_match = tf.where(may_attend, litert.log_sigmoid(-logits), 0.0)
         weights = tf.exp(log_match + self._sum_over_nearer(log_no_match, positions, distances))
         if self.normalize_score:
             weights = tf.math.divide_no_nan(weights, tf.reduce_sum(weights, axis=-1, keepdims=True))
