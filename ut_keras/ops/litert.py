@@ -65,7 +65,7 @@ def log_sigmoid(x: tf.Tensor) -> tf.Tensor:
     """
     if not is_traced():
         return tf.math.log_sigmoid(x)
-    return tf.minimum(x, 0.0) - tf.math.log1p(tf.exp(-tf.abs(x)))
+    return tf.minimum(x, 0.0) - tf.math.log(1.0 + tf.exp(-tf.abs(x)))  # ONNX has no log1p
 
 
 def lookup(table: Any, ids: tf.Tensor) -> tf.Tensor:
