@@ -271,12 +271,13 @@ def _lstm_scope(model_name):
 
 def _without_ignored_hparams(model_name, t2t_hparams):
     """Return the hparams without fields that T2T's model ignores but ut_keras uses."""
+    current = hparam_schema.for_t2t_model(model_name, t2t_hparams)
     if _is_lstm(model_name) or _is_neural_gpu(model_name):
-        return hparam_schema.for_t2t_model(model_name, t2t_hparams)
+        return current
     ignored = {"block_length"}  # T2T's attention always uses blocks of 128 positions
     if _is_universal(model_name):
         ignored |= {"heads_share_relative_embedding", "add_relative_to_values"}
-    return {name: value for name, value in t2t_hparams.items() if name not in ignored}
+    return {name: value for name, value in current.items() if name not in ignored}
 
 
 def _read_specs(model_name, variables):

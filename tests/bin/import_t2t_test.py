@@ -149,6 +149,19 @@ def test_import_accepts_rate_that_depends_on_train_steps(tmp_path):
     assert _import(source, tmp_path / "run") == 0
 
 
+def test_import_keeps_the_learning_rate_of_older_versions(tmp_path):
+    """T2T before 1.4.4 has no learning_rate_schedule, and before 1.13 other names of optimizers."""
+    source = _copy(tmp_path)
+    path = source / "hparams.json"
+    hp = json.loads(path.read_text())
+    for name in ("learning_rate_schedule", "split_targets_chunk_length"):
+        del hp[name]
+    path.write_text(json.dumps({**hp, "optimizer": "TrueAdam"}))
+    assert _import(source, tmp_path / "run") == 0
+    written = json.loads((tmp_path / "run" / "hparams.json").read_text())
+    assert (written["learning_rate_schedule"], written["optimizer"]) == ("legacy", "true_adam")
+
+
 @pytest.mark.parametrize(
     "change, message",
     [

@@ -132,6 +132,12 @@ def test_missing_test_split_of_own_files_is_named(tmp_path):
         problem.dataset("test", str(tmp_path / "data"), hparams.get("transformer_tiny"))
 
 
+def test_optimizer_in_camel_case_is_noted_for_the_schedule_legacy(tmp_path, capsys):
+    rates = "--hparams=learning_rate_schedule=legacy,optimizer=Adam"
+    _check(tmp_path, rates)
+    assert "note: with optimizer=Adam, the learning rate is 500 times" in capsys.readouterr().out
+
+
 def test_missing_dev_split_is_noted(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(type(problems.get(small_run.PROBLEM)), "splits", ("train", "test"))
     assert _check(tmp_path).eval_split == "test"

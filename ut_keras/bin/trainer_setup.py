@@ -17,6 +17,7 @@ from ut_keras.bin.flags import OTHER_SCHEDULES, SCHEDULES, TRAINER
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.hparam_schema import changes as hparam_changes
+from ut_keras.hparam_schema import older_versions
 from ut_keras.hparam_schema import overrides as hparam_overrides
 from ut_keras.hparam_schema.basic import check_train_steps, train_steps_note, warmup_note
 from ut_keras.inference import decode_hparams, run_directory, run_json
@@ -73,6 +74,7 @@ def check(args: argparse.Namespace) -> Setup:
         check_train_steps(hp, args.train_steps)
         _print_note(train_steps_note(hp, args.train_steps))
         _print_note(warmup_note(hp, args.train_steps))
+        _print_note(older_versions.adam_note(hp.optimizer, hp.learning_rate_schedule))
     _print_note(_search_note(args))
     decode = _decode_hparams(args, schedule, problem)
     workers = _workers(args)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
-from ut_keras.hparam_schema import ignored_fields, limits
+from ut_keras.hparam_schema import ignored_fields, limits, older_versions
 from ut_keras.hparam_schema import overrides as overrides_lib
 from ut_keras.hparam_schema.field import (
     NON_NEGATIVE,
@@ -272,7 +272,9 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
 
     # --- Learning rate --------------------------------------------------------------------------
     learning_rate_schedule: str = training(
-        "constant*linear_warmup*rsqrt_decay*rsqrt_hidden_size", check=SCHEDULE
+        "constant*linear_warmup*rsqrt_decay*rsqrt_hidden_size",
+        check=SCHEDULE,
+        removed=older_versions.REMOVED_SCHEDULES,
     )
     learning_rate_constant: float = training(2.0, NON_NEGATIVE, read_if=_CONSTANT)
     learning_rate_warmup_steps: int = training(8000, NON_NEGATIVE, read_if=_WARMUP)
@@ -287,6 +289,7 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
     ] = training(
         "noam",
         supported=("noam", "none", "exp", "cosine", "cyclelinear10x", "sqrt"),
+        removed=older_versions.REMOVED_SCHEMES,
         read_if=_LEGACY,
     )
     learning_rate_cosine_cycle_steps: int = training(250000, POSITIVE, read_if=_LEGACY)

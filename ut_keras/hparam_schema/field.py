@@ -62,6 +62,8 @@ class Facts:
     # The implemented values other than the default. None means that all values are implemented.
     supported: tuple | None = None
     instead: str = ""  # the alternative to an unsupported value
+    # Values of older T2T versions, each with a remedy for the error message.
+    removed: tuple[tuple[str, str], ...] = ()
     ignored: str = ""  # the reason why the field has no effect, or "" if the field has an effect
     comma_separated: bool = False  # whether a string such as "0,1" may also be given as [0,1]
     number_as_text: bool = False  # whether a string such as "0.5" may also be given as a number
@@ -125,7 +127,11 @@ class FieldSpec:
         if not expected and self.kind in (int, float) and converted is not None:
             expected = limits.unmet_limit(converted)
         if expected:
-            raise HParamError(f"{self.name} must be {expected}. Received: {self.name}={value!r}.")
+            remedies = [f" {remedy}." for old, remedy in self.facts.removed if old == converted]
+            raise HParamError(
+                f"{self.name} must be {expected}. Received: {self.name}={value!r}."
+                + "".join(remedies)
+            )
         if self.facts.parts and "(" in str(converted):
             # This call raises an error if the arguments of the part are wrong.
             self.facts.parts.get(converted)

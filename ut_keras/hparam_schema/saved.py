@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from ut_keras.files import json_file
+from ut_keras.hparam_schema import older_versions
 from ut_keras.hparam_schema.basic import BasicHParams
 from ut_keras.hparam_schema.field import HParamError, specs, training
 from ut_keras.hparam_schema.lstm_hparams import LSTMHParams
@@ -98,14 +99,18 @@ def from_dict(values: Mapping[str, Any]) -> BasicHParams:
 def for_t2t_model(model_name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return T2T's hparams of a model so that `from_dict` finds their class.
 
-    For some models, a field is added.
+    For some models, a field is added. Values of older T2T versions become the values that mean the
+    same in T2T 1.15 (see `older_versions`).
 
     Args:
         model_name: str. T2T's name of the model.
         values: dict from name to value, the content of T2T's hparams.json.
+
+    Raises:
+        HParamError: if T2T 1.15 cannot compute the learning rates of an older version.
     """
     beginning = next((name for name in _MARKERS if model_name.startswith(name)), "")
-    return {**_MARKERS.get(beginning, {}), **values}
+    return {**_MARKERS.get(beginning, {}), **older_versions.to_current(values)}
 
 
 def _with_added(hp: BasicHParams, values: Mapping[str, Any]) -> BasicHParams:

@@ -12,7 +12,7 @@ from ut_keras.process import silent_tensorflow  # noqa: F401  (before the import
 import logging
 from typing import Any
 
-from ut_keras.hparam_schema import BasicHParams, HParamError
+from ut_keras.hparam_schema import BasicHParams, HParamError, older_versions
 from ut_keras.hparam_schema.basic import warmup_note
 from ut_keras.optimizers import learning_rate as learning_rate_lib
 from ut_keras.optimizers.adafactor import Adafactor
@@ -49,7 +49,10 @@ def get(
             f"optimizer_multistep_accumulate_steps={steps}."
         )
     if learning_rate is None:
-        if train_steps is not None and (note := warmup_note(hp, train_steps)):
+        notes = [older_versions.adam_note(hp.optimizer, hp.learning_rate_schedule)]
+        if train_steps is not None:
+            notes.append(warmup_note(hp, train_steps))
+        for note in filter(None, notes):
             logging.getLogger("ut_keras").warning("%s", note)
         learning_rate = learning_rate_lib.from_hparams(hp, train_steps)
     return cls(
