@@ -1,5 +1,7 @@
 import os
+import re
 import resource
+import shutil
 import time
 
 import numpy as np
@@ -54,6 +56,29 @@ def test_index_of_empty_files_is_empty(tmp_path):
     assert index.read([1])[0].tolist() == [2]
     assert _targets(index.read([1])[1][0]) == [1, 1]
     assert len(_get(files[2:])) == 0
+
+
+@pytest.mark.parametrize(
+    ("copied", "kept", "note"),
+    [
+        (1, None, "train-00000-of-00003 and .*train-00001-of-00003 have the same records"),
+        (None, 3, "train-00002-of-00003 has 3 records, and .*train-00000-of-00003 has 17"),
+        (None, None, ""),
+    ],
+)
+def test_check_shares_notes_copied_and_incomplete_files(tmp_path, capsys, copied, kept, note):
+    """Files that T2T wrote have no record of the number of their examples."""
+    files = _write(tmp_path)
+    if copied:
+        shutil.copy(files[0], files[copied])
+    if kept:
+        tfrecords.write(list(tfrecords.read(files[2]))[:kept], files[2:])
+    index = _get(files)
+    index.check_shares()
+    index.check_shares()
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == bool(note)
+    assert not note or re.search(note, lines[0])
 
 
 def test_index_raises_the_limit_of_open_files(tmp_path):

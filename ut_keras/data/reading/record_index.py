@@ -14,6 +14,7 @@ system can cache the files in memory. Every read verifies the checksums of the r
 a file may be damaged after the index was built.
 """
 
+import collections
 import hashlib
 import io
 import itertools
@@ -32,6 +33,7 @@ from ut_keras.errors import DataError
 from ut_keras.files import file_error, own_files, whole_file
 from ut_keras.ops import autotuning
 from ut_keras.process.live_line import counted
+from ut_keras.text.printed_notes import print_once
 
 _SCAN_BATCH = 128
 _READ_BUFFER = 1 << 20
@@ -44,6 +46,8 @@ _DIGEST_BYTES = 32
 _FORMAT = 4  # version of the format of a saved index
 # If the files of a split have at least this mean number of records, an empty file is an error.
 _MIN_MEAN_RECORDS = 10
+# If a file of such a split has this many times as many records as another one, a note says so.
+_MAX_RATIO = 2
 
 # A process usually trains on one set of files and evaluates on a few other sets. A process that
 # runs tests may use many sets of files, so only the newest indexes are kept.
@@ -97,6 +101,8 @@ class RecordIndex:
         """Check that no file of a split with many records is empty.
 
         Data generation distributes the examples evenly over the files, so an empty file is damaged.
+        The method prints a note if a file has much fewer records than another file, or if two files
+        have the same records.
 
         Raises:
             DataError: if a file is empty. The message names the file.
@@ -111,6 +117,35 @@ class RecordIndex:
                     f"{len(files)} files. Received: {self.files[files[counts.argmin()]]}, which is "
                     "empty. Remove it and generate the data again."
                 )
+            if counts.sum() >= _MIN_MEAN_RECORDS * len(files):
+                self._note_uneven_files(files)
+                self._note_equal_files(files)
+
+    def _note_uneven_files(self, files):
+        """Print a note if one of the files of a split seems to be incomplete."""
+        counts = self.counts[files]
+        if counts.max() > _MAX_RATIO * counts.min():
+            print_once(
+                f"note: {self.files[files[counts.argmin()]]} has "
+                f"{counted(counts.min(), 'record')}, and {self.files[files[counts.argmax()]]} has "
+                f"{counts.max():,}. Data generation distributes the examples evenly, so a file may "
+                "be incomplete or belong to other data."
+            )
+
+    def _note_equal_files(self, files):
+        """Print a note if two of the files of a split have the same records."""
+        by_size = collections.defaultdict(list)
+        for file, size in zip(files, np.diff(self._file_starts)[files].tolist(), strict=True):
+            by_size[size].append(self.files[file])
+        first: dict[str, str] = {}  # maps the content of a file to its path
+        for path in itertools.chain(*(paths for paths in by_size.values() if len(paths) > 1)):
+            other = first.setdefault(tfrecords.fingerprint([path]), path)
+            if other != path:
+                print_once(
+                    f"note: {other} and {path} have the same records. If one file was copied over "
+                    "the other, the records of the other file are missing."
+                )
+                return
 
     def read(self, numbers: np.ndarray) -> tuple[np.ndarray, list[bytes]]:
         """Read records by their numbers.
