@@ -16,6 +16,7 @@ from ut_keras.problems import reversal
 from ut_keras.problems.problem import Problem
 from ut_keras.problems.registration import REGISTRY, register
 from ut_keras.process import short_names
+from ut_keras.registry import UnsupportedNameError
 
 __all__ = ["Problem", "get", "names", "register"]
 
@@ -36,6 +37,7 @@ def get(name: str) -> Problem:
         UnknownNameError: if there is no such problem. The message lists similar names.
         DataError: if an attribute of the problem has a wrong type or range.
     """
+    _check_is_one_name(name)
     is_base = name in REGISTRY or not isinstance(name, str)
     base, reverse, copy = (name, False, False) if is_base else reversal.parse(name)
     problem = REGISTRY.get(base)()
@@ -45,6 +47,17 @@ def get(name: str) -> Problem:
         return problem
     derived: Any = reversal.Derived(problem, reverse, copy)  # has all attributes of a `Problem`
     return derived
+
+
+def _check_is_one_name(name):
+    """Raise `UnsupportedNameError` for names joined by "-", as in T2T before 1.6."""
+    parts = name.split("-") if isinstance(name, str) else []
+    if len(parts) > 1 and all(reversal.parse(part)[0] in REGISTRY for part in parts):
+        raise UnsupportedNameError(
+            f"problem must be one name. Received: {name!r}, {len(parts)} names as in T2T before "
+            "1.6. Train each problem in its own run, or combine the problems with "
+            "multi_problem.MultiProblem in a package."
+        )
 
 
 for _module in pkgutil.iter_modules(__path__, "ut_keras.problems."):

@@ -41,6 +41,7 @@ def test_only_list_prints_task_numbers(capsys):
     "argv, message",
     [
         (["--problem=tiny_alga"], "Unknown problem: 'tiny_alga'.*tiny_algo"),
+        (["--problem=tiny_algo-sudoku6_rev"], "one name.*'tiny_algo-sudoku6_rev', 2 names as in"),
         (["--problem=tiny_algo,nothing"], "Unknown problem: 'nothing'.* pass --t2t_usr_dir"),
         (["--problem=image_mnist"], r"your own text files\.$"),
         (["--t2t_usr_dir=a,b"], "Received: 'a,b'. To use several packages, write a package that"),
