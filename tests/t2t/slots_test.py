@@ -101,6 +101,19 @@ def test_weight_without_slots_keeps_initial_slots(model):
     assert not np.any([slot.numpy() for slot in kept])
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["body/target_space_embedding/kernel/Adam_1", "symbol_modality_4_32/shared/weights_2/Adam"],
+)
+def test_some_missing_slots_of_a_weight_raise(model, name):
+    variables = _training(_variables())
+    del variables[f"training/transformer/{name}"]
+    optimizer = adam.Adam()
+    with pytest.raises(ValueError, match=f"all statistics .* without training/transformer/{name}"):
+        slots.assign(model, optimizer, variables)
+    assert int(optimizer.iterations) == 0
+
+
 def test_other_optimizer_raises(model):
     with pytest.raises(ValueError, match="Received: Adafactor, "):
         slots.assign(model, adafactor.Adafactor(table_shards=16), _training(_variables()))

@@ -42,7 +42,8 @@ def load_optimizer(
         int, the number of updates.
 
     Raises:
-        ValueError: if there is no checkpoint, or if it belongs to another optimizer.
+        ValueError: if there is no checkpoint, if it belongs to another optimizer, or if it lacks
+            some of the slots of a weight.
     """
     variables = t2t_import.read_checkpoint(t2t_output_dir, "global_step", _SCOPE)
     return assign(model, optimizer, variables)
@@ -61,12 +62,18 @@ def assign(
     is_lazy = any(name.startswith(_SCOPE + _LAZY_ADAM) for name in variables)
     values, used = [], set()
     for entry in t2t_import.weight_entries(model):
-        for number, slot in enumerate(slots[entry.variable.path]):
-            names = [_slot_name(optimizer, name, number, is_lazy) for name in entry.names]
-            present = [name for name in names if name in variables]
-            used.update(present)
-            if present:
-                values.append((slot, _merge_shards(slot, entry, names, variables)))
+        # For each slot of the weight, the names of its shards.
+        shards = [
+            [_slot_name(optimizer, name, number, is_lazy) for name in entry.names]
+            for number in range(len(slots[entry.variable.path]))
+        ]
+        present = {name for names in shards for name in names if name in variables}
+        used |= present
+        if not present:
+            continue
+        _check_complete(entry, shards, present)
+        for slot, names in zip(slots[entry.variable.path], shards, strict=True):
+            values.append((slot, _merge_shards(slot, entry, names, variables)))
     expected = {name for name in variables if name.startswith(_SCOPE)} - used
     unknown = sorted(name for name in expected if not _DERIVED.fullmatch(name.removeprefix(_SCOPE)))
     if unknown:
@@ -78,6 +85,20 @@ def assign(
         slot.assign(value)
     optimizer.iterations.assign(int(variables["global_step"]))
     return int(variables["global_step"])
+
+
+def _check_complete(entry, shards, present):
+    """Raise ValueError if only some of the slots of a weight are present.
+
+    T2T's empty shards of an embedding table may lack slots.
+    """
+    for names in shards:
+        for name, shape in zip(names, entry.shapes, strict=True):
+            if shape[0] > 0 and name not in present:
+                raise ValueError(
+                    "The checkpoint must contain all statistics of a weight, or none. "
+                    f"Received: {min(present)} without {name}."
+                )
 
 
 def _slot_name(optimizer, weight_name, number, is_lazy):
