@@ -194,6 +194,23 @@ def test_ids_signature_rejects_stories_of_another_size(loaded, shape):
         signature(inputs=tf.ones(shape, tf.int32))
 
 
+@pytest.mark.parametrize("name", _some_slow(["adaptive", "prompts", "story", "bytes", "classes"]))
+def test_signatures_reject_inputs_of_another_rank(loaded, name):
+    """Without a check, a subword tokenizer reads texts [2, 1] like two texts."""
+    for signature in loaded(name).signatures.values():
+        specs = signature.structured_input_signature[1]
+        ranks = {key: spec.shape.rank for key, spec in specs.items()}
+        for change in (-1, 1, 2):
+            inputs = {
+                key: tf.fill([1] * (ranks[key] + change), "a" if spec.dtype == tf.string else 2)
+                for key, spec in specs.items()
+            }
+            received = " ".join("1" * (max(ranks.values()) + change))
+            wanted = rf"(inputs|targets) must be of shape \[batch.*\]. Received:\] \[{received}\]"
+            with pytest.raises(tf.errors.InvalidArgumentError, match=wanted):
+                signature(**inputs)
+
+
 _UP_TO_FOUR = {"max_input_length": 4}
 
 

@@ -78,7 +78,7 @@ def export_saved_model(
         raise ValueError("forced_prefix is not supported by exports. Received: forced_prefix.")
     named = {"beam_size": beam_size, "alpha": alpha, "decode_length": decode_length}
     search = from_keywords({**named, **options}, per_example_length=True, jit_compile=False)
-    directory = file_error.checked_path(directory, "directory")
+    directory = os.path.expanduser(file_error.checked_path(directory, "directory"))
     if os.path.exists(directory):
         raise FileExistsError(17, "The folder of an export must not exist", directory)
     finite.check_model(model)
@@ -138,19 +138,23 @@ def _functions(texts, search):
     targets = tf.TensorSpec([None], tf.string, name="targets")
 
     def generate(inputs):
-        outputs, scores = texts.generate(inputs, search)
+        outputs, scores = texts.generate(_checked_shape("inputs", inputs), search)
         return {"outputs": outputs, "scores": scores}
 
     def encode(inputs):
-        ids, states = texts.encode(inputs, **depth)
+        ids, states = texts.encode(_checked_shape("inputs", inputs), **depth)
         return {"ids": ids} if states is None else {"ids": ids, "states": states}
 
     def classify(inputs):
-        classes, scores = texts.classify(inputs, **depth)
+        classes, scores = texts.classify(_checked_shape("inputs", inputs), **depth)
         return {"classes": classes, "scores": scores}
 
     def score(inputs, targets):
+        inputs, targets = _checked_shape("inputs", inputs), _checked_shape("targets", targets)
         return {"scores": texts.score(targets, inputs, **depth)}
+
+    def score_targets(targets):
+        return {"scores": texts.score(_checked_shape("targets", targets), **depth)}
 
     yield "serving_default", generate, [strings]
     yield (
@@ -162,7 +166,7 @@ def _functions(texts, search):
     if texts.predictor.classifies:
         yield "classify", classify, [strings]
     elif texts.predictor.is_language_model:
-        yield "score", lambda targets: {"scores": texts.score(targets, **depth)}, [targets]
+        yield "score", score_targets, [targets]
     elif texts.predictor.scores_targets:
         yield "score", score, [strings, targets]
 
@@ -170,9 +174,8 @@ def _functions(texts, search):
 def _generate_from_ids(texts, search, inputs, feature, returns_steps):
     size = texts.model.specs[feature].vocab_size
     most, is_flat = texts.max_input_length, inputs.shape.rank == 2  # the size of stories is fixed
+    inputs = _checked_shape("inputs", inputs)
     checks = [(tf.reduce_all((inputs >= 0) & (inputs < size)), f"ids in [0, {size})", inputs)]
-    if not is_flat:
-        checks = [_story_check(inputs, texts.model.specs[feature].shape), *checks]
     if most and is_flat:
         checks.append((tf.shape(inputs)[1] <= most, f"at most {most} ids", inputs))
     reason = batch_plan.why_equal_lengths(texts.model)
@@ -195,14 +198,21 @@ def _generate_from_ids(texts, search, inputs, feature, returns_steps):
     return results
 
 
-def _story_check(inputs, size):
-    """Return (whether inputs have a story's size, expected shape, received shape).
+def _checked_shape(name, values):
+    """Return the input of a signature, and check its shape at run time.
 
-    A loaded SavedModel accepts inputs of another size than the size in its signature.
+    A loaded SavedModel accepts inputs of every shape. For example, the tokenizer of a subword
+    vocabulary would read texts [B, 1] like texts [B].
     """
     # This operation hides the static shape. Therefore TensorFlow compares the shape when the
     # signature runs.
-    stories = tf.raw_ops.PlaceholderWithDefault(input=inputs, shape=[None, None, None])
-    shape = tf.shape(stories)
-    sentences, words = size
-    return tf.reduce_all(shape[1:] == size), f"of shape [batch, {sentences}, {words}]", shape
+    shape = tf.shape(tf.raw_ops.PlaceholderWithDefault(input=values, shape=None))
+    sizes, rank = values.shape.as_list(), values.shape.rank
+    letters = ["batch", *("length" if size is None else str(size) for size in sizes[1:])]
+    expected = f"{name} must be of shape [{', '.join(letters)}]. Received:"
+    is_right = tf.size(shape) == rank
+    for axis, size in enumerate(sizes):
+        if size is not None:
+            is_right &= tf.reduce_all(shape[axis : axis + 1] == size)
+    with tf.control_dependencies([tf.debugging.Assert(is_right, [expected, shape], summarize=8)]):
+        return tf.ensure_shape(tf.identity(values), values.shape)
