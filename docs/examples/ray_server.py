@@ -5,9 +5,18 @@ python docs/examples/ray_server.py served/reverse reverse --replicas=4 --port=85
 
 import argparse
 import os
+import sys
 
-import ray
-from ray import serve
+try:
+    import ray
+    from ray import serve
+except ImportError as error:
+    if __name__ != "__main__":
+        raise
+    sys.exit(
+        f"error: ray_server.py requires ray with Ray Serve. Received: {error}. "
+        "In your clone of ut_keras, run: pip install -e '.[serve]' 'ray[serve]'."
+    )
 
 
 def make_application(folder, name, replicas):

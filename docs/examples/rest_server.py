@@ -10,17 +10,27 @@ import base64
 import json
 import os
 import socket
+import sys
 from reprlib import repr as shortened
+
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.exceptions import HTTPException
+    from starlette.responses import Response
+    from starlette.routing import Route
+except ImportError as error:
+    if __name__ != "__main__":
+        raise
+    sys.exit(
+        f"error: rest_server.py requires uvicorn and starlette. Received: {error}. "
+        "In your clone of ut_keras, run: pip install -e '.[serve]'."
+    )
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  this import registers the operations of subword models
-import uvicorn
-from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
-from starlette.routing import Route
 
 ERRORS = (ValueError, TypeError, OverflowError, RecursionError, tf.errors.OpError)
 
@@ -37,6 +47,8 @@ def make_app(folder, name):
         columns = {key: [_value(row, key) for row in rows] for key in specs}
         outputs = function(**{key: _tensor(columns[key], key, specs[key].dtype) for key in specs})
         lists = [outputs[name].numpy().tolist() for name in sorted(outputs)]
+        if len(lists) == 1:  # TensorFlow Serving omits the name of a single output
+            return lists[0]
         return [dict(zip(sorted(outputs), row, strict=True)) for row in zip(*lists, strict=True)]
 
     async def answer(request):

@@ -178,7 +178,7 @@ def test_server_names_an_address_that_is_not_free_before_loading(tmp_path, port)
 def test_server_takes_other_signatures_and_encodings(address):
     instances = [{"inputs": "2 7", "targets": "7 2"}, {"inputs": "2 7", "targets": "2 7"}]
     status, answer = _post(address, {"signature_name": "score", "instances": instances})
-    likely, unlikely = (row["scores"] for row in answer["predictions"])
+    likely, unlikely = answer["predictions"]  # no name, because the signature has one output
     assert status == 200 and unlikely < likely < 0
     status, answer = _post(address, {"instances": [{"b64": "MiA3"}]})
     assert status == 200 and answer["predictions"][0]["outputs"][0] == "7 2"
@@ -231,6 +231,25 @@ def test_server_takes_a_version_and_an_empty_batch_of_ids(folder):
         for name in ("serving_default", "ids"):
             answer = _post(address, {"instances": [], "signature_name": name})
             assert answer == (200, {"predictions": []})
+
+
+@pytest.mark.parametrize(
+    "script, package, extra",
+    [
+        ("rest_server.py", "uvicorn", "'.[serve]'"),
+        ("ray_server.py", "ray", "'.[serve]' 'ray[serve]'"),
+    ],
+)
+def test_server_names_the_extra_that_is_missing(script, package, extra, tmp_path):
+    reason = f"No module named '{package}'"
+    (tmp_path / f"{package}.py").write_text(f'raise ModuleNotFoundError("{reason}")\n')
+    command = [sys.executable, os.path.join(EXAMPLES, script), tmp_path, "x"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    found = subprocess.run(command, env=environment, capture_output=True, text=True)
+    (line,) = found.stderr.splitlines()
+    assert found.returncode == 1
+    assert line.startswith(f"error: {script} requires {package}") and reason in line
+    assert line.endswith(f"run: pip install -e {extra}.")
 
 
 @pytest.mark.slow
