@@ -106,6 +106,15 @@ def test_writing_folder_leaves_nothing_after_error(tmp_path):
     assert (os.listdir(path.parent), os.listdir(path)) == (["served"], ["x"])
 
 
+def test_writing_folder_names_a_parent_that_is_a_file(tmp_path):
+    (tmp_path / "notes.txt").touch()
+    with (
+        pytest.raises(NotADirectoryError, match=str(tmp_path / "notes.txt")),
+        whole_file.writing_folder(str(tmp_path / "notes.txt" / "new")),
+    ):
+        pass
+
+
 def test_move_into_place_syncs_file_before_rename(tmp_path, monkeypatch):
     done = []
     fsync, replace = os.fsync, os.replace

@@ -1,3 +1,5 @@
+import importlib.util
+
 import keras
 import numpy as np
 import pytest
@@ -43,6 +45,29 @@ def test_export_litert_of_fixed_shapes(tmp_path):
     run = tf.lite.Interpreter(str(path)).get_signature_runner()
     (logits,) = run(**FEATURES).values()
     np.testing.assert_allclose(logits, model(FEATURES, training=False), atol=1e-5)
+
+
+@pytest.mark.skipif(
+    not all(map(importlib.util.find_spec, ("tf2onnx", "onnxruntime"))),
+    reason="no tf2onnx and onnxruntime: pip install -e '.[onnx]'",
+)
+@pytest.mark.filterwarnings("ignore")  # warnings of tf2onnx
+def test_export_onnx_removes_a_file_that_cannot_run(tmp_path):
+    """tf2onnx writes operations in bfloat16 that ONNX does not have, and raises no error."""
+    model = examples.make("classifier", "activation_dtype=bfloat16")
+    signature = model.input_signature(batch_size=1, inputs=5)
+    with pytest.raises(ValueError, match="^ONNX must support all operations.*bfloat16"):
+        model.export(tmp_path / "m.onnx", format="onnx", input_signature=signature, verbose=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_export_expands_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    written = []
+    monkeypatch.setattr(keras.Model, "export", lambda _, path, **options: written.append(path))
+    examples.shared("adaptive").export("~/1")
+    assert written == [str(tmp_path / "1")]
 
 
 def test_export_input_signature():

@@ -69,7 +69,12 @@ def writing_folder(path: str) -> Iterator[str]:
     The context creates missing parent folders. `path` must not exist, or must be an empty folder.
     If an exception is raised, `path` is not created.
     """
-    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    parent = os.path.dirname(os.path.abspath(path))
+    try:
+        os.makedirs(parent, exist_ok=True)
+    except FileExistsError as error:  # Python's message would be "File exists"
+        number = errno.ENOTDIR
+        raise NotADirectoryError(number, os.strerror(number), parent) from error
     with temporary_folder(path) as temporary:
         whole = os.path.join(temporary, "whole")
         os.mkdir(whole)

@@ -26,6 +26,7 @@ docs/on_device.md has examples.
 """
 
 import dataclasses
+import os
 import re
 import tempfile
 from typing import Any
@@ -72,7 +73,8 @@ def export_litert(
     export_arguments.check(model, "export_litert(run.model, path, source_length)")
     if quantize not in QUANTIZATIONS:
         raise ValueError(f"quantize must be one of {QUANTIZATIONS}. Received: {quantize!r}.")
-    path = file_error.checked_path(path, "path")
+    path = os.path.expanduser(file_error.checked_path(path, "path"))
+    file_error.check_is_file(path)
     named = {"beam_size": beam_size, "decode_length": decode_length}
     search = fixed_shapes.search_options({**named, **options}, "LiteRT")
     float32_only.check(model, "LiteRT")

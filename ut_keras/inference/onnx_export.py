@@ -15,7 +15,7 @@ docs/on_device.md has examples.
 import contextlib
 import importlib
 import logging
-import re
+import os
 from typing import Any
 
 import keras
@@ -24,7 +24,7 @@ import tensorflow as tf
 
 from ut_keras.files import file_error, whole_file
 from ut_keras.inference import export_arguments, fixed_shapes, float32_only
-from ut_keras.ops import finite
+from ut_keras.ops import finite, onnx_file
 from ut_keras.process import extras
 
 PACKAGES = ("tf2onnx", "onnxruntime")
@@ -56,7 +56,8 @@ def export_onnx(
     """
     extras.require("An ONNX export", "onnx", *PACKAGES)
     export_arguments.check(model, "export_onnx(run.model, path, source_length)")
-    path = file_error.checked_path(path, "path")
+    path = os.path.expanduser(file_error.checked_path(path, "path"))
+    file_error.check_is_file(path)
     named = {"beam_size": beam_size, "decode_length": decode_length}
     search = fixed_shapes.search_options({**named, **options}, "ONNX")
     for name, greedy in (("beam_size", 1), ("temperature", 0)):
@@ -80,7 +81,7 @@ def export_onnx(
             opset=_OPSET,
         )
         content = proto.SerializeToString()
-        _check_runs(content, shape)
+        onnx_file.check(content, {"inputs": np.ones(shape, np.int32)})
     with whole_file.writing(path, binary=True) as file:
         file.write(content)
 
@@ -116,21 +117,3 @@ def _quiet_converter():
     finally:
         for log, level in zip(logs, before, strict=True):
             log.setLevel(level)
-
-
-def _check_runs(content, shape):
-    """Raise `ValueError` if onnxruntime cannot run the graph.
-
-    If an operation has no equivalent in ONNX, the converter copies the operation into the graph
-    unchanged, and only logs its name.
-    """
-    onnxruntime = importlib.import_module("onnxruntime")
-    try:
-        session = onnxruntime.InferenceSession(content)
-        session.run(None, {"inputs": np.ones(shape, np.int32)})
-    except Exception as error:  # onnxruntime has no common class for its errors
-        found = re.search(r"No Op registered for (\w+)", str(error))
-        what = found[1] if found else str(error).strip().partition("\n")[0]
-        raise ValueError(
-            f"ONNX must support all operations of the model. Received: {what}."
-        ) from error

@@ -1,6 +1,8 @@
 """A `keras.Model` that Keras compiles, fits, saves and exports without settings."""
 
 import functools
+import importlib.util
+import os
 import warnings
 from typing import Any, Self
 
@@ -11,6 +13,7 @@ from ut_keras.data.features import FeatureSpec
 from ut_keras.layers.basic import freezable, plugged_in
 from ut_keras.models import fitted_model, weight_files
 from ut_keras.models.freezing import freeze, frozen
+from ut_keras.ops import onnx_file
 
 # Methods and attributes of `inference.saved_run.SavedRun` that a model does not have.
 _NEEDS_TEXTS = ("translate", "classify", "class_scores", "observe", "dataset", "push", "encoders")
@@ -86,8 +89,10 @@ class KerasModel(freezable.Freezable, fitted_model.FittedModel):
         By default, the exported model accepts any batch size and any lengths.
 
         Raises:
-            ValueError: if the format needs fixed shapes and `input_signature` is None.
+            ValueError: if the format needs fixed shapes and `input_signature` is None, or if
+                onnxruntime is installed and cannot load the ONNX file. This file is removed.
         """
+        filepath = os.path.expanduser(filepath)
         if input_signature is None:
             if format != "tf_saved_model":
                 free = (name for name in self.input_features if None in self._shape_of(name, None))
@@ -99,6 +104,12 @@ class KerasModel(freezable.Freezable, fitted_model.FittedModel):
                 )
             input_signature = self.input_signature()
         super().export(filepath, format=format, input_signature=input_signature, **kwargs)
+        if format == "onnx" and importlib.util.find_spec("onnxruntime"):
+            try:
+                onnx_file.check(os.fspath(filepath))
+            except ValueError:
+                os.remove(filepath)
+                raise
 
     @functools.wraps(keras.Model.load_weights)
     def load_weights(self, filepath: Any, skip_mismatch: bool = False, **kwargs: Any) -> None:
