@@ -100,6 +100,14 @@ def test_pairs_chooses_columns(make):
         text_rows.pairs(make(), "fr", "de")
 
 
+def test_pairs_reads_named_tuples_by_name():
+    """`itertuples` of a DataFrame yields such tuples, in the order of the columns."""
+    reversed_row = collections.namedtuple("Pandas", ["targets", "inputs"])
+    rows = [reversed_row(target, source) for source, target in PAIRS]
+    assert text_rows.pairs(rows) == (SOURCES, TARGETS)
+    assert text_rows.pairs(rows, "targets", "inputs") == (TARGETS, SOURCES)
+
+
 def test_pairs_chooses_one_column():
     rows = [{"inputs": source, "de": target} for source, target in PAIRS]
     assert text_rows.pairs(rows, target="de") == (SOURCES, TARGETS)

@@ -106,6 +106,10 @@ def _pair(row, source, target):
     """Return (source, target) of a row, which may be a dict."""
     if _is_pair(row) and all(isinstance(part, Mapping) for part in row):
         row = {**row[0], **row[1]}  # (features, targets), the form that Keras uses
+    if set(_names(source, target)) <= set(
+        getattr(row, "_fields", ())
+    ):  # a namedtuple, as of `df.itertuples()`
+        row = row._asdict()
     if isinstance(row, Mapping):
         return _columns(row, source, target)
     if not _is_pair(row):
@@ -118,10 +122,15 @@ def _pair(row, source, target):
     return tuple(map(_as_str, row))
 
 
+def _names(source, target):
+    """Return the names of the two columns."""
+    return (source or _COLUMNS[0], target or _COLUMNS[1])
+
+
 def _columns(row, source, target):
     if len(row) == 1 and isinstance(only := next(iter(row.values())), Mapping):
         row = only
-    wanted = (source or _COLUMNS[0], target or _COLUMNS[1])
+    wanted = _names(source, target)
     is_chosen = source is not None or target is not None
     if not row.keys() >= set(wanted) or (len(row) != 2 and not is_chosen):
         expected = _EXPECTED
