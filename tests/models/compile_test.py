@@ -36,6 +36,26 @@ def test_compile_loss_weights():
             model.compile(loss_weights=wrong)
 
 
+def test_losses_with_floatx_float64():
+    """Keras' losses and the loss of a user's train step include the ponder cost."""
+    model = examples.make("adaptive", QUIET)
+    features = examples.features("adaptive")
+    loss = keras.losses.SparseCategoricalCrossentropy
+    found, earlier = [], keras.config.floatx()
+    for floatx in ("float32", "float64"):
+        keras.config.set_floatx(floatx)
+        try:
+            with_keras = _loss(model, loss=loss(from_logits=True, ignore_class=0))
+            model.compile()
+            logits = model(features)
+            own_step = model.compute_loss(features, features["targets"], logits, training=False)
+            found.append((with_keras, float(own_step)))
+        finally:
+            keras.config.set_floatx(earlier)
+    assert found[0][0] == pytest.approx(found[0][1], rel=1e-5)
+    assert found[1] == pytest.approx(found[0], rel=1e-5)
+
+
 def test_compile_calls_user_loss():
     """The model also calls a loss whose class is a subclass of the default loss."""
 

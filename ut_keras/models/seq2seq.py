@@ -11,6 +11,7 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
+import keras
 import tensorflow as tf
 
 from ut_keras import hparam_schema
@@ -192,7 +193,8 @@ class Seq2Seq(keras_model.KerasModel):
             )
         output = self.forward(features, training, num_steps=num_steps)
         for terms in losses.cost_terms(self, output).values():
-            self.add_loss([term.value() for term in terms])
+            # Keras adds the loss of `compile`, which has the dtype `keras.config.floatx()`.
+            self.add_loss([tf.cast(term.value(), keras.config.floatx()) for term in terms])
         return output.logits
 
     def forward(

@@ -171,7 +171,8 @@ class TrainStepModel(compiled_model.CompiledModel):
             for term in terms["training"]
         ]
         if added:
-            terms["added"] = [LossTerm(tf.add_n(added), tf.constant(1.0))]
+            total = tf.cast(tf.add_n(added), tf.float32)
+            terms["added"] = [LossTerm(total, tf.constant(1.0))]
         shown = [tuple(term) for name in terms if name != "extra" for term in terms[name]]
         if extra := terms.get("extra"):  # the list has one term per layer, all with one denominator
             shown.append((tf.add_n([term.numerator for term in extra]), extra[0].denominator))

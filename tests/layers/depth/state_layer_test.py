@@ -275,6 +275,21 @@ def test_fit_trains_the_ponder_loss():
     assert layer.halting.bias.numpy() > 1.0
 
 
+@pytest.mark.parametrize("floatx", ["float64", "bfloat16"])
+def test_ponder_loss_is_added_to_a_loss_of_any_dtype(floatx):
+    earlier = keras.config.floatx()
+    keras.config.set_floatx(floatx)
+    try:
+        model = _model(_adaptive(act_loss_weight=0.5))
+        model.compile("sgd", "mse", run_eagerly=True)
+        loss = model.evaluate(SERIES, np.zeros((B, S, D)), verbose=0)
+        model.compile("sgd", lambda y_true, y_pred: 0.0 * y_pred[..., 0], run_eagerly=True)
+        cost = model.evaluate(SERIES, np.zeros((B, S, D)), verbose=0)
+    finally:
+        keras.config.set_floatx(earlier)
+    assert 0.5 <= cost < loss
+
+
 @pytest.mark.parametrize("name", LAYERS)
 def test_call_rejects_state_of_other_width(name):
     """A layer checks the width of its state at every call, also before it has weights."""

@@ -109,7 +109,8 @@ class StateLayer(Layer):
         result = self.forward(tf.identity(state), inputs)
         for terms in self.cost_terms(result, padding_mask).values():
             for term in terms:
-                self.add_loss(tf.math.divide_no_nan(term.numerator, term.denominator))
+                # Keras adds the loss of `compile`, which has the dtype `keras.config.floatx()`.
+                self.add_loss(tf.cast(term.value(), keras.config.floatx()))
         return result.output
 
     def _check_training(self):
