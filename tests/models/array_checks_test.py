@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from ut_keras import hparams, models
 from ut_keras.data.features import FeatureSpec
@@ -140,12 +141,12 @@ def test_targets_of_different_lengths_name_the_function_that_pads():
 @pytest.mark.parametrize("data", [[("a", "b")], [["a"]], np.array([["a", "b"]])])
 def test_pairs_of_texts_name_the_functions_that_take_texts(data):
     with pytest.raises(ValueError, match=r"the text 'a'.*run\.dataset\(pairs\)"):
-        array_checks.check_no_texts("x", data)
+        array_checks.check_kind("x", data)
 
 
 def test_class_labels_that_are_texts_name_the_function_that_numbers_them():
     with pytest.raises(ValueError, match=r"the text 'good'.*np\.unique\(y, return_inverse=True\)"):
-        array_checks.check_no_texts("y", np.array(["good", "bad"]), are_labels=True)
+        array_checks.check_kind("y", np.array(["good", "bad"]), are_labels=True)
 
 
 def test_negative_ids_name_the_padding_unless_they_are_classes():
@@ -163,3 +164,72 @@ def test_ids_out_of_range_raise():
         with pytest.raises(ValueError, match=r"must be ids in \[0, 9\)\. Received: 9\.$"):
             array_checks.check(SPECS, x, y)
     array_checks.check(SPECS, {"other": ids})
+
+
+class _PandasObject:
+    """Has the two properties of a pandas object that the checks read."""
+
+    __module__ = "pandas"
+
+    def __init__(self, values):
+        self.values = np.array(values)
+
+    def to_numpy(self):
+        return self.values
+
+
+def test_methods_read_pandas_objects():
+    ids, weights = np.array([[3, 4, 1], [5, 1, 0]]), np.array([1.0, 3.0])
+    hp = hparams.get("universal_transformer_tiny", "hidden_size=4,num_heads=1,filter_size=4")
+    found = []
+    for make in (np.array, _PandasObject):
+        keras.utils.set_random_seed(1)
+        model = models.get("universal_transformer", hp, vocab_sizes=dict.fromkeys(SPECS, 9))
+        model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+        x = {"inputs": make(ids), "targets": make(ids)}
+        data = (x, make(ids), make(weights))
+        history = model.fit(*data[:2], sample_weight=data[2], validation_data=data, verbose=0)
+        evaluated = model.evaluate(*data[:2], sample_weight=data[2], verbose=0)
+        found.append([history.history, evaluated, model.predict(x, verbose=0).tolist()])
+    assert found[0] == found[1]
+    wrong = {"inputs": _PandasObject(ids + 6), "targets": ids}
+    for method in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match=r"inputs must be ids in \[0, 9\)\. Received: 11"):
+            method(wrong, ids, verbose=0)
+        with pytest.raises(ValueError, match=r"must be ids in \[0, 9\)\. Received: 11"):
+            method(wrong | {"inputs": ids}, _PandasObject(ids + 6), verbose=0)
+
+
+_LISTS = np.array([[3, 1], [4, 5, 1]], object)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (_LISTS, r"of the type list\. .*pad_sequences"),
+        (np.array([1, None], object), r"of the type NoneType and int\."),
+        (
+            type("Dataset", (), {"__module__": "datasets.arrow_dataset"})(),
+            r"datasets.Dataset of Hugging Face\. columns = .*with_format",
+        ),
+    ],
+)
+def test_objects_are_rejected(value, words):
+    for data in (value, {"inputs": value}):
+        with pytest.raises(ValueError, match=f"^x must contain arrays.*Received: .*{words}"):
+            array_checks.check_kind("x", data)
+
+
+@pytest.mark.parametrize("convert", [tf.RaggedTensor.from_tensor, tf.sparse.from_dense])
+@pytest.mark.parametrize("loss", [None, "own"])
+def test_targets_that_are_not_dense_are_rejected(convert, loss):
+    ids = np.array([[3, 4, 1], [5, 1, 0]])
+    hp = hparams.get("universal_transformer_tiny", "hidden_size=4,num_heads=1,filter_size=4")
+    model = models.get("universal_transformer", hp, vocab_sizes=dict.fromkeys(SPECS, 9))
+    own = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
+    model.compile("sgd", loss and own)
+    x = {"inputs": ids, "targets": ids}
+    with pytest.raises(ValueError, match=r"^y must be sequences.*Received: a (Ragged|Sparse)Tens"):
+        model.fit(x, convert(ids), verbose=0)
+    with pytest.raises(ValueError, match=r"inputs must be .*Received: a (Ragged|Sparse)Tens"):
+        model.fit(x | {"inputs": convert(ids)}, ids, verbose=0)

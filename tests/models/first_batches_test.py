@@ -66,6 +66,17 @@ def test_dataset_gives_all_batches():
     assert endless.cardinality() == tf.data.INFINITE_CARDINALITY
 
 
+def test_first_batch_of_grain_is_checked():
+    class Dataset(list):
+        __module__ = "grain._src.python.dataset.dataset"
+
+    record, batches = _Record(), Dataset([({"inputs": np.array([i])}, i) for i in range(2)])
+    assert first_batches.observed(batches, record.check) is batches
+    assert record.batches == [(*batches[0], None)]
+    assert first_batches.observed(Dataset(), record.check) == []
+    assert len(record.batches) == 1
+
+
 def test_error_of_the_check_ends_the_reading():
     reject = _Reject()
     dataset = tf.data.Dataset.from_tensors((np.array([1]), np.array([1])))

@@ -47,6 +47,28 @@ def _as_array(value):
     return value.numpy() if is_eager else value
 
 
+def without_pandas(data: Any) -> Any:
+    """Return data of `fit` with arrays instead of objects of pandas.
+
+    Keras rejects most dtypes of pandas, such as "category", with an error that does not name the
+    argument.
+
+    Args:
+        data: an argument of `fit`, such as `x` or `validation_data`. The function also replaces the
+            values of a dict or tuple.
+    """
+    if isinstance(data, tuple):
+        return tuple(map(without_pandas, data))
+    if type(data) is dict:
+        return {name: without_pandas(value) for name, value in data.items()}
+    return data.to_numpy() if is_from("pandas", data) else data
+
+
+def is_from(package: str, value: Any) -> bool:
+    """Return whether the class of a value, or a parent class, belongs to a package."""
+    return any(one.__module__.split(".")[0] == package for one in type(value).__mro__)
+
+
 def single_outputs(data: Any) -> tuple[Any, Any, Any]:
     """Return a batch with tensors as targets and weights.
 
@@ -79,17 +101,27 @@ def single(name: str, values: Any) -> Any:
     return found[0]
 
 
-def check_no_texts(name: str, data: Any, are_labels: bool = False) -> None:
-    """Raise `ValueError` if data of `fit` are texts, because models read ids.
+def check_kind(name: str, data: Any, are_labels: bool = False) -> None:
+    """Raise `ValueError` if data of `fit` contain texts or other objects, not ids.
 
     Args:
         name: str, "x" or "y".
         data: this argument of `fit`, `evaluate` or `predict`.
-        are_labels: bool. Whether the data are class labels. The error then has another remedy.
+        are_labels: bool. Whether the data are class labels. The error about texts then has another
+            remedy.
     """
     remedy = _HOW_TO_NUMBER_LABELS if are_labels else id_checks.HOW_TO_USE_TEXTS
-    for value in data.values() if isinstance(data, Mapping) else [data]:
-        if isinstance(value, np.ndarray) and value.dtype.kind in "OSU":
+    for value in [data, *data.values()] if isinstance(data, Mapping) else [data]:
+        if is_from("datasets", value):
+            kind = type(value).__name__
+            first_step = "Load the data without streaming. " if "Iterable" in kind else ""
+            raise ValueError(
+                f"{name} must contain arrays. Received: datasets.{kind} of Hugging Face. "
+                f'{first_step}columns = dataset.with_format("numpy")[:] is a dict of arrays for '
+                "x, and columns['targets'] is an array for y."
+            )
+        is_objects = isinstance(value, np.ndarray) and value.dtype.kind in "OSU"
+        if is_objects:
             value = value.ravel().tolist()
         first = value
         while isinstance(first, list | tuple) and first:
@@ -98,15 +130,39 @@ def check_no_texts(name: str, data: Any, are_labels: bool = False) -> None:
             raise ValueError(
                 f"{name} must contain ids. Received: the text {reprlib.repr(first)}. {remedy}"
             )
+        if is_objects:
+            _raise_objects(name, value)
 
 
-def check_targets(y: Any) -> None:
-    """Raise `ValueError` if the targets are missing."""
+def _raise_objects(name, values):
+    """Raise `ValueError` for the values of an array of objects, such as lists of ids."""
+    remedy = 'Convert it, for example with astype("int32").'
+    if values and isinstance(values[0], list | tuple | np.ndarray):
+        remedy = (
+            "If it is an array of sequences, keras.utils.pad_sequences(list(…), padding='post') "
+            "makes one array of them."
+        )
+    kinds = sorted({type(value).__name__ for value in values})
+    raise ValueError(
+        f"{name} must contain arrays of ints. Received: an array of objects of the type "
+        f"{' and '.join(kinds)}. {remedy}"
+    )
+
+
+def check_targets(y: Any, must_be_dense: bool = False) -> None:
+    """Raise `ValueError` if the targets are missing.
+
+    Args:
+        y: the targets.
+        must_be_dense: bool. Whether an error is raised for a RaggedTensor or SparseTensor.
+    """
     if y is None:
         raise ValueError(
             "y must be the targets, as in fit(features, features['targets']); a dataset must yield "
             "(features, targets). Received: None."
         )
+    if must_be_dense:
+        id_checks.check_dense(y, "y")
 
 
 def check(

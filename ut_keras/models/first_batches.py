@@ -1,4 +1,4 @@
-"""Check the first batch of a generator or `tf.data.Dataset`.
+"""Check the first batch of a generator, a `tf.data.Dataset` or a Grain dataset.
 
 `fit`, `evaluate` and `predict` use this module. The model still gets each batch once and unchanged,
 also if the data can be read only once.
@@ -7,13 +7,14 @@ also if the data can be read only once.
 import functools
 import itertools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from ut_keras.models import array_checks
 from ut_keras.ops.weak_call import weak_call
 
 
@@ -22,7 +23,8 @@ def observed(x: Any, check: Callable[..., Any]) -> Any:
 
     Args:
         x: the data of `fit`, `evaluate` or `predict`. The function returns data other than
-            generators and datasets unchanged.
+            generators and datasets unchanged. It also returns a Grain dataset unchanged, because
+            each loop over this dataset begins with its first batch.
         check: bound method with the arguments x, y and weights. Each of them is an array, a dict,
             tuple or list of arrays, or None. The caller must keep a reference to the object of the
             method. If the method raises an exception for a dataset, reading the dataset raises an
@@ -32,6 +34,9 @@ def observed(x: Any, check: Callable[..., Any]) -> Any:
         return _observed_generator(x, check)
     if isinstance(x, tf.data.Dataset) and _is_on_host(x):
         return _observed_dataset(x, check)
+    if isinstance(x, Iterable) and array_checks.is_from("grain", x):
+        for batch in itertools.islice(x, 1):
+            check(*keras.utils.unpack_x_y_sample_weight(batch))
     return x
 
 

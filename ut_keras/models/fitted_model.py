@@ -44,7 +44,7 @@ class FittedModel(train_step_model.TrainStepModel):
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         strategy_checks.check_method(self, "fit")
         self._compile_if_needed()
-        given = _FIT.bind(self, *args, **kwargs).arguments
+        given = _without_pandas(_FIT.bind(self, *args, **kwargs).arguments)
         generators.check_epochs(given)
         self._check_first_batch(*array_checks.first_batch(*map(given.get, _DATA)))
         validation = keras.utils.unpack_x_y_sample_weight(given.get("validation_data"))
@@ -94,7 +94,7 @@ class FittedModel(train_step_model.TrainStepModel):
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         strategy_checks.check_method(self, "evaluate")
         self._compile_if_needed()
-        given = _EVALUATE.bind(self, *args, **kwargs).arguments
+        given = _without_pandas(_EVALUATE.bind(self, *args, **kwargs).arguments)
         more = given.pop("kwargs", {})
         if not more.get("_use_cached_eval_dataset"):  # otherwise `fit` has checked the data
             self._check_arrays(*array_checks.first_batch(*map(given.get, _DATA)))
@@ -105,7 +105,7 @@ class FittedModel(train_step_model.TrainStepModel):
 
     @functools.wraps(keras.Model.predict)
     def predict(self, *args: Any, **kwargs: Any) -> Any:
-        given = _PREDICT.bind(self, *args, **kwargs).arguments
+        given = _without_pandas(_PREDICT.bind(self, *args, **kwargs).arguments)
         x, _, _ = array_checks.first_batch(given.get("x"))  # Keras ignores the targets
         self._check_first_features(x)
         self._observe_first_batch(given, "x", "predict_step", self._check_first_features)
@@ -302,13 +302,20 @@ class FittedModel(train_step_model.TrainStepModel):
         self._check_arrays(x)
 
     def _check_arrays(self, x, y=None, weights=None):
-        array_checks.check_no_texts("x", x)
+        array_checks.check_kind("x", x)
         are_labels = self.specs["targets"].modality == "class_label"
-        array_checks.check_no_texts("y", y, are_labels)
+        array_checks.check_kind("y", y, are_labels)
         targets = array_checks.single("y", y) if self.has_default_loss else None
         features = x if isinstance(x, Mapping) else {}
         array_checks.check(self.specs, features, targets, "targets" in self.input_features)
         self._check_weights("sample_weight", weights)
+
+
+def _without_pandas(given):
+    """Return the arguments of `fit`, `evaluate` or `predict` with arrays as data."""
+    data = (*_DATA, "validation_data")
+    replaced = {name: array_checks.without_pandas(given[name]) for name in data if name in given}
+    return {**given, **replaced}
 
 
 _DATA = ("x", "y", "sample_weight")

@@ -57,7 +57,9 @@ class TrainStepModel(compiled_model.CompiledModel):
             # A function that XLA compiled always waits for its data. A control dependency would
             # prevent the function from creating variables of the optimizer and of metrics.
             return step(data)
-        tensors = [tensor for tensor in tf.nest.flatten(data) if tensor is not None]
+        # A SparseTensor cannot be a control dependency, but its parts can.
+        tensors = tf.nest.flatten(data, expand_composites=True)
+        tensors = [tensor for tensor in tensors if tensor is not None]
         with tf.control_dependencies(tensors):
             return step(data)
 
@@ -146,7 +148,7 @@ class TrainStepModel(compiled_model.CompiledModel):
 
         The terms include the losses that the user's layers add with `add_loss`.
         """
-        array_checks.check_targets(y)
+        array_checks.check_targets(y, must_be_dense=True)
         private_api.clear_losses(self)  # earlier calls of single layers may have added losses
         segment = {} if carried is None else {"carried": carried}
         output = self.forward(x, training, **segment)
@@ -195,7 +197,7 @@ class TrainStepModel(compiled_model.CompiledModel):
         """
         y = array_checks.single("y", y)
         sample_weight = array_checks.single("sample_weight", sample_weight)
-        array_checks.check_targets(y)
+        array_checks.check_targets(y, must_be_dense=True)
         if not self.has_default_loss:
             compiled_model.check_one_hot(self.loss, y, y_pred)
             weights = self._weights_of_losses(y_pred, sample_weight)

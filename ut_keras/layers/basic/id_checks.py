@@ -94,12 +94,7 @@ def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
         ValueError: if `values` are not ints, if an id is not in [0, size), or if the sequences have
             different lengths.
     """
-    if isinstance(values, tf.RaggedTensor):
-        raise ValueError(
-            f"{name} must be sequences of the same length, padded with 0 on the right. Received: "
-            "a RaggedTensor. Call its method to_tensor(). For a tf.data.Dataset, use padded_batch "
-            "instead of ragged_batch."
-        )
+    check_dense(values, name)
     try:
         ids = tf.convert_to_tensor(values)
     except (TypeError, ValueError) as error:
@@ -120,6 +115,21 @@ def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
     if size is not None and tf.executing_eagerly() and tf.size(ids):
         _check_extremes(int(tf.reduce_min(ids)), int(tf.reduce_max(ids)), name, size)
     return int32.cast(ids)
+
+
+def check_dense(values: Any, name: str) -> None:
+    """Raise `ValueError` for a RaggedTensor or a SparseTensor of ids."""
+    remedies = {
+        tf.RaggedTensor: "Call its method to_tensor(). For a tf.data.Dataset, use padded_batch "
+        "instead of ragged_batch.",
+        tf.SparseTensor: "Convert it with tf.sparse.to_dense.",
+    }
+    for kind, remedy in remedies.items():
+        if isinstance(values, kind):
+            raise ValueError(
+                f"{name} must be sequences of the same length, padded with 0 on the right. "
+                f"Received: a {kind.__name__}. {remedy}"
+            )
 
 
 def check_range(ids: np.ndarray, name: str, size: int, has_padding: bool = False) -> None:
