@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tests import t2t_golden_test as t2t
 from ut_keras import registry, t2t_import
+from ut_keras.hparam_schema import older_universal
 
 CHECKPOINTS = {
     "transformer": "transformer",
@@ -114,6 +115,29 @@ def test_checkpoint_matches_t2t(name):
         side, field = key.split("_", 1)
         got = getattr(getattr(out, side), field)
         np.testing.assert_allclose(got, arrays[key], rtol=1e-5, atol=2e-5, err_msg=key)
+
+
+def test_adaptive_model_of_t2t_1_8_matches_t2t():
+    """T2T 1.8.0 computed the logits, with its own names of variables and its own ACT."""
+    folder = os.path.join(t2t.FOLDER, "older")
+    arrays = dict(np.load(os.path.join(folder, "act_1_8.npz")))
+    with open(os.path.join(folder, "act_1_8.json"), encoding="utf-8") as file:
+        t2t_hparams = json.load(file)
+    assert (t2t_hparams["recurrence_type"], t2t_hparams["act_type"]) == ("act", "basic")
+    variables = t2t._group(arrays, "var/")
+    assert not any("rec_layer" in name for name in variables)
+    model = t2t_import.build_model("universal_transformer", t2t_hparams, variables, 1)
+    features = {"inputs": tf.constant(arrays["x"]), "targets": tf.constant(arrays["y"])}
+    logits = model(features, training=False)
+    expected = arrays["logits"].reshape(logits.shape)
+    np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-5)
+    # In T2T 1.15, ACT computes other logits from the same weights.
+    names = older_universal.renamed(variables, t2t_hparams)
+    current = dict(zip(names, variables.values(), strict=True))
+    del t2t_hparams["gru_transformation"]
+    model = t2t_import.build_model("universal_transformer", t2t_hparams, current, 1)
+    assert model.hparams.act_type == "basic"
+    assert np.max(np.abs(model(features, training=False) - expected)) > 0.1
 
 
 def test_checkpoint_exports_its_variables():

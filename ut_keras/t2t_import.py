@@ -4,8 +4,9 @@
     variables = t2t_import.export_variables(model)         {T2T's variable name: array}
 
 The layers have the names of T2T's scopes, so the path of a weight is nearly T2T's variable name.
-The rules below make the remaining changes. T2T splits an embedding table into shards, while
-ut_keras stores the table in one weight.
+`older_universal` converts the names of older T2T versions to those of T2T 1.15. The rules below
+make the remaining changes. T2T splits an embedding table into shards, while ut_keras stores the
+table in one weight.
 """
 
 from ut_keras.process import silent_tensorflow  # noqa: F401  (before the imports of TensorFlow)
@@ -24,6 +25,7 @@ import tensorflow as tf
 from ut_keras import hparam_schema, models
 from ut_keras.data.features import FeatureSpec
 from ut_keras.files import json_file
+from ut_keras.hparam_schema import older_universal
 from ut_keras.ops import finite
 
 _TARGET_SPACES = "body/target_space_embedding/kernel"
@@ -94,7 +96,7 @@ def build_model(
     Args:
         model_name: str. T2T's name of the model.
         t2t_hparams: dict of T2T's hparams.
-        variables: dict from T2T's variable name to array.
+        variables: dict from T2T's variable name to array. T2T of any version wrote them.
         target_space_id: int. The problem's id of the target text, which no variable contains.
 
     Returns:
@@ -104,7 +106,10 @@ def build_model(
         ValueError: if a variable is missing, does not belong to the model, or has a wrong shape or
             value.
     """
+    model_name = older_universal.current_model_name(model_name)
     hp = hparam_schema.from_dict(_without_ignored_hparams(model_name, t2t_hparams))
+    names = older_universal.renamed(variables, t2t_hparams)
+    variables = dict(zip(names, variables.values(), strict=True))
     specs = _read_specs(model_name, variables)
     model = models.from_specs(model_name, hp, specs, target_space_id)
     entries = weight_entries(model)
@@ -163,13 +168,15 @@ def load_checkpoint(
         ValueError: if there is no checkpoint, if its variables do not match the model, or if the
             run used another target_space_id.
     """
+    model_name = older_universal.current_model_name(model_name)
     kernel = f"{model_name}/{_TARGET_SPACES}"
     slots = (f"training/{kernel}/", f"training/LazyAdam/{kernel}/")  # see `t2t.slots`
     variables = read_checkpoint(t2t_output_dir, f"{model_name}/", *slots)
     statistics = [variables.pop(name) for name in sorted(variables) if name.startswith("training/")]
     if not variables:
         scopes = {name.partition("/")[0] for name in _variable_names(t2t_output_dir)}
-        found = sorted(scopes & set(models.names())) or ["none"]
+        current = {older_universal.current_model_name(scope) for scope in scopes}
+        found = sorted(current & set(models.names())) or ["none"]
         raise ValueError(
             f"The checkpoint must contain variables of the model {model_name}. "
             f"Received: variables of {', '.join(found)}."
@@ -222,7 +229,7 @@ def read_checkpoint(t2t_output_dir: str, *beginnings: str) -> dict[str, np.ndarr
         *beginnings: str. The possible beginnings of the names.
 
     Returns:
-        dict from T2T's variable name to array.
+        dict from T2T 1.15's variable name to array.
 
     Raises:
         ValueError: if there is no checkpoint.
@@ -236,8 +243,10 @@ def read_checkpoint(t2t_output_dir: str, *beginnings: str) -> dict[str, np.ndarr
             f"Received: {t2t_output_dir} with {received}."
         )
     reader = tf.train.load_checkpoint(path)
-    names = reader.get_variable_to_shape_map()
-    return {name: reader.get_tensor(name) for name in names if name.startswith(beginnings)}
+    names = sorted(reader.get_variable_to_shape_map())
+    t2t_hparams = json_file.read(os.path.join(t2t_output_dir, "hparams.json"))
+    current = zip(older_universal.renamed(names, t2t_hparams), names, strict=True)
+    return {name: reader.get_tensor(old) for name, old in current if name.startswith(beginnings)}
 
 
 def newest_checkpoint(t2t_output_dir: str) -> str | None:

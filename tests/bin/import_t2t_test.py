@@ -162,6 +162,80 @@ def test_import_keeps_the_learning_rate_of_older_versions(tmp_path):
     assert (written["learning_rate_schedule"], written["optimizer"]) == ("legacy", "true_adam")
 
 
+def _older_run(tmp_path, replace, **hparams):
+    """Copy a run of an adaptive Universal Transformer, as an older T2T version would write it.
+
+    Args:
+        replace: function from a name of a variable to its name in the older version.
+        hparams: changes of hparams.json. None removes a field.
+    """
+    source = shutil.copytree(_source("adaptive_universal_transformer"), tmp_path / "t2t")
+    reader = tf.train.load_checkpoint(str(source))
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        variables = [
+            tf.compat.v1.get_variable(replace(name), initializer=reader.get_tensor(name))
+            for name in reader.get_variable_to_shape_map()
+        ]
+        session.run(tf.compat.v1.global_variables_initializer())
+        saver = tf.compat.v1.train.Saver(variables)
+        saver.save(session, str(source / "model.ckpt"), global_step=20)
+    hp = json.loads((source / "hparams.json").read_text())
+    hp = {name: value for name, value in {**hp, **hparams}.items() if value is not None}
+    (source / "hparams.json").write_text(json.dumps(hp))
+    for path in source.glob("flags*"):
+        path.write_text(replace(path.read_text()))
+    return source
+
+
+_REMOVED_BEFORE_1_13 = {"split_targets_chunk_length": None, "num_inrecurrence_layers": None}
+_VALUES_BEFORE_1_9 = {
+    **_REMOVED_BEFORE_1_13,
+    "add_ffn_unit_to_the_transition_function": None,
+    "gru_transformation": ["state_transformation"],
+}
+
+
+@pytest.mark.parametrize(
+    "hparams, replace, act_type",
+    [
+        (_REMOVED_BEFORE_1_13, lambda text: text.replace("rec_layer_0/", ""), "basic"),
+        (
+            _VALUES_BEFORE_1_9,
+            lambda text: text.replace("rec_layer_0/", "").replace(
+                "universal_transformer", "r_transformer"
+            ),
+            "accumulated",
+        ),
+    ],
+    ids=["1.12", "1.6.3"],
+)
+def test_import_reads_universal_transformer_of_older_versions(
+    tmp_path, capsys, hparams, replace, act_type
+):
+    source = _older_run(tmp_path, replace, **hparams)
+    assert _import(source, tmp_path / "run") == 0
+    shown = capsys.readouterr().out
+    assert "Read universal_transformer at step 20" in shown and "116 statistics" in shown
+    written = json.loads((tmp_path / "run" / "hparams.json").read_text())
+    assert written["act_type"] == act_type
+    assert _import(_source("adaptive_universal_transformer"), tmp_path / "current") == 0
+    there, here = (tf.train.load_checkpoint(str(tmp_path / name)) for name in ("current", "run"))
+    shapes = there.get_variable_to_shape_map()
+    assert shapes == here.get_variable_to_shape_map()
+    names = [name for name in shapes if name.startswith(("model/", "optimizer/"))]
+    assert len(names) > 100
+    for name in names:
+        np.testing.assert_array_equal(here.get_tensor(name), there.get_tensor(name), name)
+
+
+def test_import_rejects_other_formulas_of_older_versions(tmp_path, capsys):
+    changes = {**_VALUES_BEFORE_1_9, "act_type": "global"}
+    source = _older_run(tmp_path, lambda text: text.replace("rec_layer_0/", ""), **changes)
+    message = _error(capsys, source, tmp_path / "run")
+    assert re.search("act_type must be .*before 1.9. Received: act_type='global'", message)
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize(
     "change, message",
     [

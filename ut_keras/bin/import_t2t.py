@@ -20,6 +20,7 @@ from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.files import file_error, json_file
 from ut_keras.hparam_schema import changes as hparam_changes
+from ut_keras.hparam_schema import older_universal
 from ut_keras.inference import feature_record
 from ut_keras.training import output_folder
 
@@ -37,7 +38,7 @@ def _main(args: command.Args) -> None:
     _check_folders(args)
     t2t_flags = read_t2t_flags(source)
     problem = problems.get(_name("problem", args, t2t_flags))
-    model_name = _name("model", args, t2t_flags)
+    model_name = older_universal.current_model_name(_name("model", args, t2t_flags))
     models.check_name(model_name)
     # hparams.json is checked before TensorFlow is loaded, so that errors appear early.
     _check_hparams(os.path.join(source, "hparams.json"), model_name)

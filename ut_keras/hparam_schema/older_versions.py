@@ -16,6 +16,7 @@ learning_rate.py in T2T 1.5.3, 1.12 and 1.15.
 from collections.abc import Mapping
 from typing import Any
 
+from ut_keras.hparam_schema import older_universal
 from ut_keras.hparam_schema.field import HParamError
 from ut_keras.registry import camelcase_to_snakecase
 
@@ -50,10 +51,11 @@ def to_current(values: Mapping[str, Any]) -> dict[str, Any]:
             does not change.
 
     Raises:
-        HParamError: if T2T 1.15 cannot compute the learning rates of the file.
+        HParamError: if T2T 1.15 cannot compute the outputs or the learning rates of the file.
     """
+    values = older_universal.hparams_to_current(values)
     if _FIELD_SINCE_1_13 in values:
-        return dict(values)
+        return values
     current = {**values, **_current_schedule(values)}
     optimizer = current.get("optimizer")
     if isinstance(optimizer, str) and "Adam" in optimizer:

@@ -107,7 +107,7 @@ def for_t2t_model(model_name: str, values: Mapping[str, Any]) -> dict[str, Any]:
         values: dict from name to value, the content of T2T's hparams.json.
 
     Raises:
-        HParamError: if T2T 1.15 cannot compute the learning rates of an older version.
+        HParamError: if T2T 1.15 cannot compute the outputs or learning rates of an older version.
     """
     beginning = next((name for name in _MARKERS if model_name.startswith(name)), "")
     return {**_MARKERS.get(beginning, {}), **older_versions.to_current(values)}
