@@ -60,7 +60,8 @@ def renamed(names: Iterable[str], values: Mapping[str, Any]) -> list[str]:
     if any("/rec_layer_0/" in name for name in current):
         return current
     layer = r"\1rec_layer_0/\2"
-    mixed = _MIXED.get(values.get("mix_with_transformer"), values.get("mix_with_transformer"))
+    mixed = str(values.get("mix_with_transformer"))
+    mixed = _MIXED.get(mixed, mixed)
     if values.get("recurrence_type") in ("gru", "lstm"):  # these have no scope of a layer
         layer = r"\1\2"
     return [
