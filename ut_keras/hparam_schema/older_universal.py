@@ -107,7 +107,10 @@ def hparams_to_current(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _last_version(values):
-    """Return the last T2T version that may have written the file, or None for 1.14 or later."""
+    """Return the last T2T version that may have written the file, or None.
+
+    None stands for 1.14 or later, and for a file of another model.
+    """
     if _FIELD_BEFORE_1_9 in values:
         return "1.8"
     if _FIELD_SINCE_1_9 not in values:  # not a Universal Transformer
