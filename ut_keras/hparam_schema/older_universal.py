@@ -75,7 +75,7 @@ def renamed(names: Iterable[str], values: Mapping[str, Any]) -> list[str]:
 
 
 def hparams_to_current(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of a T2T hparams.json with the values that T2T 1.15 calls the same.
+    """Return the content of a T2T hparams.json with the values of T2T 1.15.
 
     Raises:
         HParamError: if T2T 1.15 has no such model.
