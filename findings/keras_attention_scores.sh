@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `MultiHeadAttention` returns another output if you also ask for the attention scores.
+# `MultiHeadAttention` returns another output if you also request the attention scores.
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
 # Behaviour: With `return_attention_scores=True`, the layer uses another implementation. For a
@@ -7,8 +7,8 @@
 #            0. Without the argument, such a position attends to all positions with equal weights,
 #            also to those that the mask hides.
 # Surprise:  The argument should only add an output. With padding on the left and a causal mask, the
-#            first positions of a text are such positions, so a later layer that has no mask, or an
-#            average over all positions, gets other values.
+#            first positions of a sequence may attend to no position. A later layer that has no
+#            mask then gets other values, and so does an average over all positions.
 # Output seen (largest difference between the outputs of the two calls, per position):
 #   [0.4, 0.0, 0.0]
 #   the first position without scores attends to all positions equally: True

@@ -3,12 +3,13 @@
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
 # Behaviour: If the last batch of an epoch has fewer examples than there are replicas, a replica gets
-#            a batch of 0 examples. There, `BatchNormalization` computes the mean of nothing, which is
-#            NaN, and adds it to its moving averages. `fit` makes no error and no warning in this
-#            epoch. From then on, evaluation is NaN, and so is training in the next epoch.
-# Surprise:  The same data train well on one device, and on two devices if the last batch has two
-#            examples. `fit` cuts the data into batches itself. With `synchronized=True`, all numbers
-#            stay finite.
+#            a batch of 0 examples. On this replica, `BatchNormalization` computes the mean of no
+#            values, which is NaN, and adds it to its moving averages. In this epoch, `fit` raises no
+#            error and prints no warning. From then on, the evaluation loss is NaN, and so is the
+#            training loss of the next epoch.
+# Surprise:  With the same data, training works on one device, and on two devices if the last batch
+#            has two examples. The user does not choose the last batch, because `fit` divides the
+#            data into batches. With `synchronized=True`, all numbers stay finite.
 # Output seen (9 examples in batches of 8, two replicas):
 #   one device:               loss 1.84, NaN in 0 of 6 weights
 #   two replicas:             loss 2.00, NaN in 1 of 6 weights

@@ -8,7 +8,7 @@
 #            empty text does not help.
 # Surprise:  Empty texts are common in real data. `LSTM` and attention with the same mask return
 #            finite numbers for them. A single text among thousands destroys the model, and `fit`
-#            goes on without an error or a warning.
+#            continues without an error or a warning.
 # Output seen:
 #   output for the empty text: LSTM 0.0, GlobalAveragePooling1D nan
 #   weights that are NaN after two updates: 3 of 3

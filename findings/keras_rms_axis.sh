@@ -3,9 +3,9 @@
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
 # Behaviour: The layer normalizes along axis 1, and its scale has one number for each index of this
-#            axis. But it multiplies without moving the scale to axis 1, so the scale meets the last
-#            axis. If the two axes have the same size, the result is wrong. If the last axis has size
-#            1, the output has another shape. For other sizes, it raises an error.
+#            axis. But the layer does not move the scale to axis 1, so it multiplies the last axis by
+#            the scale. If the two axes have the same size, the result is wrong. If the last axis has
+#            size 1, the output has another shape. For other sizes, the layer raises an error.
 #            `LayerNormalization(axis=1)` is correct.
 # Surprise:  A new layer looks correct, because its scale is all ones. Only training shows the fault.
 # Output seen (largest difference from the formula):

@@ -6,8 +6,8 @@
 #            above 88.7, and 1 + exp(x) is 1 for x below -17. TensorFlow's own softplus is exact for
 #            such numbers.
 # Surprise:  Softplus and the logarithm of a sigmoid exist because they are exact for large numbers.
-#            A converted model returns inf where the original returns ordinary numbers, and a later
-#            product with 0 makes NaN of it. Neither the converter nor the interpreter warns.
+#            A converted model returns inf where the original returns ordinary numbers. A later
+#            product of inf and 0 is NaN. Neither the converter nor the interpreter warns.
 # Output seen (inputs -100, -30, 1, 100):
 #   softplus:    TensorFlow [0, 9.36e-14, 1.31, 100], LiteRT [0, 0, 1.31, inf]
 #   log_sigmoid: TensorFlow [-100, -30, -0.313, -0], LiteRT [-inf, -30, -0.313, 0]

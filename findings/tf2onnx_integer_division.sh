@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tf2onnx converts `//` and `%` of negative integers to other operations.
+# tf2onnx converts `//` and `%` to operations with other results for negative integers.
 #
 # Version:   tf2onnx 1.17.0, onnxruntime 1.32.0, tensorflow 2.21.0
 # Behaviour: `tf.math.floordiv` of integers becomes ONNX's Div, which rounds toward zero. The

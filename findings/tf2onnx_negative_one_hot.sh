@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# In a model that tf2onnx converts, the one-hot vector of -1 is that of the last class.
+# In a model that tf2onnx converts, the one-hot vector of -1 has a 1 at the last class.
 #
 # Version:   tf2onnx 1.17.0, onnxruntime 1.32.0, tensorflow 2.21.0
 # Behaviour: `tf.one_hot` returns zeros for an id outside the classes. ONNX's OneHot counts negative
-#            ids from the end, and tf2onnx does not convert them.
+#            ids from the end, and tf2onnx does not correct this difference.
 # Surprise:  -1 is a common id for "no label" and for padding. In TensorFlow, such a position adds
 #            nothing to a sum or a loss. In the converted model, it counts as the last class.
 # Output seen (ids -1, 0 and 2 of three classes):

@@ -3,13 +3,12 @@
 #
 # Version:   tensorflow-datasets 4.9.10, tensorflow 2.21.0
 # Behaviour: `build_from_corpus` escapes an underscore of the texts as `\&undsc`, because an underscore
-#            at the end of a subword stands for a space. `encode` encodes the escape as the byte `_`
-#            if it is a piece of its own. But the escape can be a part of a longer subword, and
-#            `decode` never replaces it there.
-# Surprise:  `decode` should be the inverse of `encode`. The more often a word with an underscore
-#            occurs in the corpus, the more surely it is one subword, and the more surely it is
-#            decoded wrongly. Tensor2Tensor's encoder, from which this class comes, decodes such
-#            words correctly.
+#            at the end of a subword stands for a space. If the escape is a piece of its own,
+#            `encode` encodes it as the byte `_`. But the escape can be a part of a longer subword,
+#            and `decode` never replaces it there.
+# Surprise:  `decode` should be the inverse of `encode`. If a word with an underscore is frequent in
+#            the corpus, it usually becomes one subword, and `decode` returns it wrongly.
+#            Tensor2Tensor's encoder, from which this class comes, decodes such words correctly.
 # Output seen:
 #   'a file_name' -> 'a file_name'
 #   'a snake_case' -> 'a snake\\&undsccase'

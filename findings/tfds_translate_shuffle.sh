@@ -2,11 +2,11 @@
 # `TranslateFolder` with `shuffle_files=True` hardly shuffles the pairs of a corpus.
 #
 # Version:   tensorflow-datasets 4.9.10, tensorflow 2.21.0
-# Behaviour: `as_dataset(split, shuffle_files=True)` shuffles with a buffer that has one place for
-#            each language. The buffer of a corpus with two languages holds two pairs. All examples
+# Behaviour: `as_dataset(split, shuffle_files=True)` shuffles with a buffer whose size is the number
+#            of languages. The buffer of a corpus with two languages holds two pairs. All examples
 #            are in memory, so a complete shuffle would cost nothing.
 # Surprise:  The documentation of the class uses this call to read training data. If the lines of the
-#            corpus are in an order, for example by length or by document, training gets them in
+#            corpus are sorted, for example by length or by document, training reads them almost in
 #            this order.
 # Output seen (a corpus of 1,000 pairs, sorted by line number):
 #   the first 100 shuffled pairs come from the first 109 lines
