@@ -150,7 +150,7 @@ def test_import_accepts_rate_that_depends_on_train_steps(tmp_path):
 
 
 def test_import_keeps_the_learning_rate_of_older_versions(tmp_path):
-    """T2T before 1.4.4 has no learning_rate_schedule, and before 1.13 other names of optimizers."""
+    """T2T before 1.4.4 has no learning_rate_schedule. T2T before 1.13 writes `TrueAdam`."""
     source = _copy(tmp_path)
     path = source / "hparams.json"
     hp = json.loads(path.read_text())

@@ -61,7 +61,7 @@ def _after_warmup(decay):
         ({"learning_rate_schedule": "legacy", "optimizer": "TrueAdam"}, _noam),
     ],
 )
-def test_rates_of_older_files_are_those_of_their_version(values, rate):
+def test_files_of_older_versions_keep_their_rates(values, rate):
     """T2T before 1.13 multiplies the rate of each Adam by 0.002."""
     expected = [0.1 * 0.002 * rate(step) for step in _STEPS]
     assert _rates(_old_file(**values)) == pytest.approx(expected, rel=1e-5)
@@ -73,7 +73,7 @@ def test_other_optimizers_have_no_correction():
 
 
 def test_files_since_1_13_do_not_change():
-    """T2T 1.13 to 1.15 look for the lower-case word "adam"."""
+    """T2T 1.13 to 1.15 reduce the rate only if the name contains "adam" in lower case."""
     values = _old_file(learning_rate_schedule="legacy", split_targets_chunk_length=0)
     assert older_versions.to_current(values) == values
     assert _rates(values) == pytest.approx([0.1 * _noam(step) for step in _STEPS], rel=1e-5)

@@ -47,8 +47,8 @@ def to_current(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of a T2T hparams.json with the values of T2T 1.15.
 
     Args:
-        values: dict from name to value. T2T of any version wrote it. A file of T2T 1.13 or later
-            does not change.
+        values: dict from name to value, from a file of any T2T version. The function returns the
+            content of a file of T2T 1.13 or later unchanged.
 
     Raises:
         HParamError: if T2T 1.15 cannot compute the outputs or the learning rates of the file.
@@ -73,8 +73,8 @@ def _current_schedule(values):
     if is_older and scheme not in (*_SAME_BEFORE_1_4_3, *dict(REMOVED_SCHEMES)):
         raise HParamError(
             f"{_SCHEME} must be one of {', '.join(map(repr, _SAME_BEFORE_1_4_3))} in a file of T2T "
-            f"before 1.4.3, which has other formulas for the other values. Received: {scheme!r}. "
-            f"Add the {_SCHEDULE} with which to resume training to the file, such as 'constant'."
+            f"before 1.4.3. Received: {scheme!r}. T2T 1.15 has another formula for this value. To "
+            f"resume with another schedule, add {_SCHEDULE}='constant', for example, to the file."
         )
     return {_SCHEDULE: _LEGACY, _SCHEME: "noam" if schedule == _OLD_SCHEDULES[1] else scheme}
 
@@ -90,6 +90,7 @@ def adam_note(optimizer: str, learning_rate_schedule: str) -> str:
     name = camelcase_to_snakecase(optimizer)
     return (
         f"with optimizer={optimizer}, the learning rate is 500 times as high as with "
-        f"optimizer={name}, as in T2T 1.13 to 1.15, because the schedule 'legacy' compares the "
-        f"name. In T2T before 1.13, both rates are the same. To get them, set optimizer={name}."
+        f"optimizer={name}. As in T2T 1.13 to 1.15, the schedule 'legacy' reduces the rate only if "
+        "the name contains 'adam' in lower case. T2T before 1.13 reduces the rate for both names. "
+        f"To use the reduced rate, set optimizer={name}."
     )

@@ -99,8 +99,8 @@ def from_dict(values: Mapping[str, Any]) -> BasicHParams:
 def for_t2t_model(model_name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return T2T's hparams of a model so that `from_dict` finds their class.
 
-    For some models, a field is added. Values of older T2T versions become the values that mean the
-    same in T2T 1.15 (see `older_versions`).
+    For some models, the function adds a field. It replaces values of older T2T versions by the
+    values that mean the same in T2T 1.15 (see `older_versions`).
 
     Args:
         model_name: str. T2T's name of the model.

@@ -67,7 +67,7 @@ def test_index_of_empty_files_is_empty(tmp_path):
     ],
 )
 def test_check_shares_notes_copied_and_incomplete_files(tmp_path, capsys, copied, kept, note):
-    """Files that T2T wrote have no record of the number of their examples."""
+    """T2T does not store how many examples each of its files has."""
     files = _write(tmp_path)
     if copied:
         shutil.copy(files[0], files[copied])

@@ -46,7 +46,7 @@ _DIGEST_BYTES = 32
 _FORMAT = 4  # version of the format of a saved index
 # If the files of a split have at least this mean number of records, an empty file is an error.
 _MIN_MEAN_RECORDS = 10
-# If a file of such a split has this many times as many records as another one, a note says so.
+# A note appears if a file of such a split has more than this many times the records of another.
 _MAX_RATIO = 2
 
 # A process usually trains on one set of files and evaluates on a few other sets. A process that
@@ -101,7 +101,7 @@ class RecordIndex:
         """Check that no file of a split with many records is empty.
 
         Data generation distributes the examples evenly over the files, so an empty file is damaged.
-        The method prints a note if a file has much fewer records than another file, or if two files
+        The method prints a note if a file has far fewer records than another file, or if two files
         have the same records.
 
         Raises:
@@ -142,8 +142,8 @@ class RecordIndex:
             other = first.setdefault(tfrecords.fingerprint([path]), path)
             if other != path:
                 print_once(
-                    f"note: {other} and {path} have the same records. If one file was copied over "
-                    "the other, the records of the other file are missing."
+                    f"note: {other} and {path} have the same records. If one file has replaced the "
+                    "other, the records of the replaced file are missing."
                 )
                 return
 
