@@ -46,8 +46,8 @@ def test_export_expands_the_home_folder(name, tmp_path, monkeypatch):
     "name",
     ["export_litert", pytest.param("export_onnx", marks=onnx_export_test.needs_extra)],
 )
-def test_export_to_a_folder_of_the_home_folder_names_it(name, tmp_path, monkeypatch):
-    """The export reports it before the conversion, which can take half a minute."""
+def test_export_to_a_path_that_is_a_folder_names_the_path(name, tmp_path, monkeypatch):
+    """The error appears before the conversion, which can take half a minute."""
     model, _ = export_models.build("bytes")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)

@@ -106,9 +106,8 @@ def _pair(row, source, target):
     """Return (source, target) of a row, which may be a dict."""
     if _is_pair(row) and all(isinstance(part, Mapping) for part in row):
         row = {**row[0], **row[1]}  # (features, targets), the form that Keras uses
-    if set(_names(source, target)) <= set(
-        getattr(row, "_fields", ())
-    ):  # a namedtuple, as of `df.itertuples()`
+    fields = getattr(row, "_fields", ())  # the names in a namedtuple, as from `df.itertuples()`
+    if set(_names(source, target)) <= set(fields):
         row = row._asdict()
     if isinstance(row, Mapping):
         return _columns(row, source, target)

@@ -48,9 +48,9 @@ def _as_array(value):
 
 
 def without_pandas(data: Any) -> Any:
-    """Return data of `fit` with arrays instead of objects of pandas.
+    """Return data of `fit` with arrays instead of pandas objects.
 
-    Keras rejects most dtypes of pandas, such as "category", with an error that does not name the
+    Keras rejects most pandas dtypes, such as "category", with an error that does not name the
     argument.
 
     Args:
@@ -154,7 +154,7 @@ def check_targets(y: Any, must_be_dense: bool = False) -> None:
 
     Args:
         y: the targets.
-        must_be_dense: bool. Whether an error is raised for a RaggedTensor or SparseTensor.
+        must_be_dense: bool. Whether to raise an error for a RaggedTensor or a SparseTensor.
     """
     if y is None:
         raise ValueError(

@@ -23,8 +23,9 @@ def observed(x: Any, check: Callable[..., Any]) -> Any:
 
     Args:
         x: the data of `fit`, `evaluate` or `predict`. The function returns data other than
-            generators and datasets unchanged. It also returns a Grain dataset unchanged, because
-            each loop over this dataset begins with its first batch.
+            generators and datasets unchanged. It reads the first batch of a Grain dataset itself
+            and returns the dataset unchanged. The model still gets this batch, because each loop
+            over a Grain dataset begins with it.
         check: bound method with the arguments x, y and weights. Each of them is an array, a dict,
             tuple or list of arrays, or None. The caller must keep a reference to the object of the
             method. If the method raises an exception for a dataset, reading the dataset raises an

@@ -10,11 +10,12 @@ from ut_keras.ops import private_api
 def frozen(model: keras.Model) -> list[str]:
     """Return the sorted paths of the frozen layers and weights, for the config.
 
-    The list names a weight that is not trainable if its layer is trainable.
+    The list contains a frozen weight only if its layer is trainable.
 
-    Keras stores `trainable` in the config of each layer, but not that of a weight. The models of
-    ut_keras create their layers from the hparams instead. Without this list, all parts of a loaded
-    model would be trainable, and the model would lose the state of its optimizer.
+    Keras stores `trainable` in the config of each layer, but it does not store `trainable` of a
+    weight. The models of ut_keras create their layers from the hparams instead of these configs.
+    Without this list, all parts of a loaded model would be trainable, and the model would lose the
+    state of its optimizer.
     """
     layers = {layer.path for layer in _named_layers(model) if not layer.trainable}
     weights = {weight.path for weight in model.weights if not weight.trainable}

@@ -90,7 +90,8 @@ class KerasModel(freezable.Freezable, fitted_model.FittedModel):
 
         Raises:
             ValueError: if the format needs fixed shapes and `input_signature` is None, or if
-                onnxruntime is installed and cannot load the ONNX file. This file is removed.
+                onnxruntime is installed and cannot load the ONNX file. The method then removes
+                this file.
         """
         filepath = os.path.expanduser(filepath)
         if input_signature is None:

@@ -193,7 +193,7 @@ class Seq2Seq(keras_model.KerasModel):
             )
         output = self.forward(features, training, num_steps=num_steps)
         for terms in losses.cost_terms(self, output).values():
-            # Keras adds the loss of `compile`, which has the dtype `keras.config.floatx()`.
+            # Keras adds them to the loss of `compile`, whose dtype is `keras.config.floatx()`.
             self.add_loss([tf.cast(term.value(), keras.config.floatx()) for term in terms])
         return output.logits
 

@@ -59,9 +59,10 @@ def drop_last_axis(x: tf.Tensor) -> tf.Tensor:
 
 
 def log_sigmoid(x: tf.Tensor) -> tf.Tensor:
-    """Return log(sigmoid(x)), also for numbers of which LiteRT's own form is infinite.
+    """Return log(sigmoid(x)), in a form that is finite in a LiteRT file.
 
-    LiteRT's converter writes softplus as log(1 + exp(x)), which overflows for x > 88.7.
+    TensorFlow computes log(sigmoid(x)) as -softplus(-x). LiteRT's converter writes softplus as
+    log(1 + exp(x)), which overflows for x > 88.7.
     """
     if not is_traced():
         return tf.math.log_sigmoid(x)

@@ -42,8 +42,8 @@ def load_optimizer(
         int, the number of updates.
 
     Raises:
-        ValueError: if there is no checkpoint, if it belongs to another optimizer, or if it lacks
-            some of the slots of a weight.
+        ValueError: if there is no checkpoint, if it belongs to another optimizer, or if it has
+            only some of the slots of a weight.
     """
     variables = t2t_import.read_checkpoint(t2t_output_dir, "global_step", _SCOPE)
     return assign(model, optimizer, variables)
@@ -62,7 +62,7 @@ def assign(
     is_lazy = any(name.startswith(_SCOPE + _LAZY_ADAM) for name in variables)
     values, used = [], set()
     for entry in t2t_import.weight_entries(model):
-        # For each slot of the weight, the names of its shards.
+        # This list has one element for each slot of the weight: the names of the slot's shards.
         shards = [
             [_slot_name(optimizer, name, number, is_lazy) for name in entry.names]
             for number in range(len(slots[entry.variable.path]))
@@ -90,7 +90,7 @@ def assign(
 def _check_complete(entry, shards, present):
     """Raise ValueError if only some of the slots of a weight are present.
 
-    T2T's empty shards of an embedding table may lack slots.
+    The empty shards of an embedding table may lack slots in a checkpoint of T2T.
     """
     for names in shards:
         for name, shape in zip(names, entry.shapes, strict=True):

@@ -10,10 +10,10 @@ from ut_keras.ops import private_api
 class Freezable(keras.layers.Layer):
     """A layer whose `trainable` always reaches its parts.
 
-    With the TensorFlow backend of Keras 3.15, an assignment of the value that an attribute already
-    has does nothing. If the parts of a model are frozen one by one, `model.trainable` is still
+    With the TensorFlow backend of Keras 3.15, an assignment has no effect if the attribute already
+    has this value. If a caller freezes the parts of a model one by one, `model.trainable` is still
     True. Then `model.trainable = True` would not unfreeze the parts, and later updates would not
-    train them. The same holds for False.
+    train them. An assignment of False has the same problem.
     """
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -109,7 +109,7 @@ class StateLayer(Layer):
         result = self.forward(tf.identity(state), inputs)
         for terms in self.cost_terms(result, padding_mask).values():
             for term in terms:
-                # Keras adds the loss of `compile`, which has the dtype `keras.config.floatx()`.
+                # Keras adds it to the loss of `compile`, whose dtype is `keras.config.floatx()`.
                 self.add_loss(tf.cast(term.value(), keras.config.floatx()))
         return result.output
 
