@@ -1,4 +1,4 @@
-"""Universal Transformers of older T2T versions, with the hparams and names of T2T 1.15.
+"""Names and hparams of Universal Transformers of older T2T versions.
 
     hparams_to_current({"recurrence_type": "act", "act_type": "basic", …})    T2T before 1.9
         ->  {"recurrence_type": "act", "act_type": "accumulated", …}
@@ -42,7 +42,10 @@ _RECURRENCE = "universal_transformer_[a-z]+/"
 
 
 def current_model_name(name: str) -> str:
-    """Return the name of a model in T2T 1.15, such as universal_transformer for r_transformer."""
+    """Return the name of a model in T2T 1.15.
+
+    The name of `r_transformer` is `universal_transformer`.
+    """
     return re.sub(r"^r_transformer(?=$|_encoder$)", "universal_transformer", name)
 
 
