@@ -117,27 +117,48 @@ def test_checkpoint_matches_t2t(name):
         np.testing.assert_allclose(got, arrays[key], rtol=1e-5, atol=2e-5, err_msg=key)
 
 
-def test_adaptive_model_of_t2t_1_8_matches_t2t():
-    """T2T 1.8.0 computed the logits, with its own names of variables and its own ACT."""
-    folder = os.path.join(t2t.FOLDER, "older")
-    arrays = dict(np.load(os.path.join(folder, "act_1_8.npz")))
-    with open(os.path.join(folder, "act_1_8.json"), encoding="utf-8") as file:
+def _older(name):
+    """Return the arrays and hparams that an older T2T version wrote, and the features."""
+    path = os.path.join(t2t.FOLDER, "older", name)
+    arrays = dict(np.load(f"{path}.npz"))
+    with open(f"{path}.json", encoding="utf-8") as file:
         t2t_hparams = json.load(file)
-    assert (t2t_hparams["recurrence_type"], t2t_hparams["act_type"]) == ("act", "basic")
-    variables = t2t._group(arrays, "var/")
-    assert not any("rec_layer" in name for name in variables)
-    model = t2t_import.build_model("universal_transformer", t2t_hparams, variables, 1)
     features = {"inputs": tf.constant(arrays["x"]), "targets": tf.constant(arrays["y"])}
+    return arrays, t2t_hparams, features
+
+
+@pytest.mark.parametrize(
+    ("name", "model_name", "values"),
+    [
+        ("act_1_6", "r_transformer", ("act", "basic", None)),
+        ("act_1_8", "universal_transformer", ("act", "basic", None)),
+        ("before_1_12", "universal_transformer", ("basic", "basic", "before_ut")),
+    ],
+)
+def test_universal_transformer_of_older_t2t_matches_t2t(name, model_name, values):
+    """T2T 1.6.3, 1.8.0 and 1.12.0 computed the logits, with their own names and their own ACT."""
+    arrays, t2t_hparams, features = _older(name)
+    fields = ("recurrence_type", "act_type", "mix_with_transformer")
+    assert tuple(t2t_hparams[field] for field in fields) == values
+    variables = t2t._group(arrays, "var/")
+    assert all(key.startswith(f"{model_name}/") and "rec_layer" not in key for key in variables)
+    model = t2t_import.build_model(model_name, t2t_hparams, variables, 1)
     logits = model(features, training=False)
     expected = arrays["logits"].reshape(logits.shape)
     np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-5)
-    # In T2T 1.15, ACT computes other logits from the same weights.
+
+
+def test_act_of_t2t_1_15_differs_from_older_act():
+    """From the same weights, T2T 1.15 computes other logits than 1.8."""
+    arrays, t2t_hparams, features = _older("act_1_8")
+    variables = t2t._group(arrays, "var/")
     names = older_universal.renamed(variables, t2t_hparams)
     current = dict(zip(names, variables.values(), strict=True))
-    del t2t_hparams["gru_transformation"]
+    del t2t_hparams["gru_transformation"]  # only versions before 1.9 have this field
     model = t2t_import.build_model("universal_transformer", t2t_hparams, current, 1)
     assert model.hparams.act_type == "basic"
-    assert np.max(np.abs(model(features, training=False) - expected)) > 0.1
+    logits = model(features, training=False)
+    assert np.max(np.abs(logits - arrays["logits"].reshape(logits.shape))) > 0.1
 
 
 def test_checkpoint_exports_its_variables():
