@@ -6,6 +6,7 @@ import pytest
 
 from tests.models import examples
 from ut_keras import layers
+from ut_keras.layers.basic import layer as layer_lib
 from ut_keras.optimizers import adam
 
 
@@ -85,6 +86,37 @@ def test_trainable_reaches_parts_that_have_the_other_value(make, value):
     assert {weight.trainable for weight in whole.weights} == {True, False}
     whole.trainable = value
     assert {weight.trainable for weight in whole.weights} == {value}
+
+
+class _Counter(keras.layers.Layer):
+    """Is always frozen, and counts the assignments to `trainable`."""
+
+    assignments = 0
+
+    @property
+    def trainable(self):
+        return False
+
+    @trainable.setter
+    def trainable(self, value):
+        self.assignments += 1
+
+
+class _Nested(layer_lib.Layer):
+    def __init__(self, levels):
+        super().__init__()
+        self.levels = levels
+        self.inner = _Nested(levels - 1) if levels else _Counter()
+
+
+def test_trainable_visits_each_part_once():
+    """Otherwise the time would double with each level of layers."""
+    whole = _Nested(levels=8)
+    counter = whole._flatten_layers()[-1]
+    before = counter.assignments
+    whole.trainable = True
+    assert counter.assignments == before + 1
+    assert all(layer.trainable for layer in whole._flatten_layers() if layer is not counter)
 
 
 @pytest.mark.parametrize("method", ["fit", "train_on_batch"])

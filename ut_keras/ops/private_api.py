@@ -157,6 +157,27 @@ def flatten_layers(layer: keras.layers.Layer) -> Iterator[keras.layers.Layer]:
     return layer._flatten_layers()
 
 
+def sublayers(layer: keras.layers.Layer) -> Sequence[keras.layers.Layer]:
+    """Return the layers of the first level inside a layer.
+
+    Promise: as for `set_own_trainable`. Public alternative: `Model.layers` works only for models.
+    """
+    return layer._layers
+
+
+def set_own_trainable(layer: keras.layers.Layer, value: bool) -> None:
+    """Set `trainable` of a layer and of its own weights, but not of the layers inside it.
+
+    Promise: `model.trainable = True` unfreezes all parts, and visits each part once. Public
+    alternative: an assignment to `trainable` visits all parts inside the layer. A loop over all
+    layers would then take a time that doubles with each level of layers.
+    Test: `tests/models/frozen_layers_test.py`.
+    """
+    layer._trainable = value
+    for weight in layer._trainable_variables:
+        weight.trainable = value
+
+
 def attributes(layer: keras.layers.Layer) -> dict[str, Any]:
     """Return the attributes of a layer, without Keras' own list of its sublayers.
 

@@ -17,8 +17,21 @@ class Freezable(keras.layers.Layer):
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name != "trainable":
+        if name == "trainable":
+            _set_trainable(self, bool(value))
+        else:
             super().__setattr__(name, value)
-            return
-        for layer in private_api.flatten_layers(self):
-            keras.layers.Layer.trainable.fset(layer, value)
+
+
+def _set_trainable(layer, value):
+    """Set `trainable` of a layer and its parts. Visit each layer once.
+
+    If a layer's class has its own property `trainable`, this property also decides for its parts.
+    """
+    found = type(layer).trainable
+    if found is not keras.layers.Layer.trainable and isinstance(found, property) and found.fset:
+        found.fset(layer, value)
+        return
+    private_api.set_own_trainable(layer, value)
+    for part in private_api.sublayers(layer):
+        _set_trainable(part, value)
