@@ -37,8 +37,9 @@ def get(name: str) -> Problem:
         UnknownNameError: if there is no such problem. The message lists similar names.
         DataError: if an attribute of the problem has a wrong type or range.
     """
-    _check_is_one_name(name)
     is_base = name in REGISTRY or not isinstance(name, str)
+    if not is_base:
+        _check_is_one_name(name)
     base, reverse, copy = (name, False, False) if is_base else reversal.parse(name)
     problem = REGISTRY.get(base)()
     problem.name = base
@@ -51,7 +52,7 @@ def get(name: str) -> Problem:
 
 def _check_is_one_name(name):
     """Raise `UnsupportedNameError` for names joined by "-", as in T2T before 1.6."""
-    parts = name.split("-") if isinstance(name, str) else []
+    parts = name.split("-")
     if len(parts) > 1 and all(reversal.parse(part)[0] in REGISTRY for part in parts):
         raise UnsupportedNameError(
             f"problem must be one name. Received: {name!r}, {len(parts)} names as in T2T before "

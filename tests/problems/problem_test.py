@@ -24,6 +24,16 @@ def test_unknown_name_lists_the_nearest():
     assert "\n" not in str(error.value)
 
 
+def test_registered_name_may_contain_two_names(monkeypatch):
+    """T2T before 1.6 joined names by "-". A name of a user may look like this."""
+    joined = "algorithmic_reverse_binary40-algorithmic_reverse_decimal40"
+    with pytest.raises(registry.UnsupportedNameError, match="2 names as in T2T before 1.6"):
+        problems.get(joined)
+    one = problems.REGISTRY.get("algorithmic_reverse_binary40")
+    monkeypatch.setitem(problems.REGISTRY._entries, joined, one)
+    assert problems.get(joined).name == joined
+
+
 @pytest.mark.parametrize("name", problems.names())
 def test_every_problem_can_be_created(name):
     found = problems.get(name)
