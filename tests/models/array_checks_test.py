@@ -233,3 +233,28 @@ def test_targets_that_are_not_dense_are_rejected(convert, loss):
         model.fit(x, convert(ids), verbose=0)
     with pytest.raises(ValueError, match=r"inputs must be .*Received: a (Ragged|Sparse)Tens"):
         model.fit(x | {"inputs": convert(ids)}, ids, verbose=0)
+
+
+def test_other_features_may_be_objects():
+    """A `tf.data.Dataset` may also contain the texts, for example for a log."""
+    hp = hparams.get("universal_transformer_tiny", "hidden_size=4,num_heads=1,filter_size=4")
+    model = models.get("universal_transformer", hp, vocab_sizes=dict.fromkeys(SPECS, 9))
+    ids = np.array([[3, 4, 1], [5, 1, 0]])
+    x = {"inputs": ids, "targets": ids, "texts": ["a b", "c"]}
+    dataset = tf.data.Dataset.from_tensors((x, ids))
+    model.compile("sgd", run_eagerly=True)
+    assert model.fit(dataset, shuffle=False, verbose=0).history["loss"][0] > 0
+    assert model.evaluate(dataset, verbose=0)[0] > 0
+    assert model.predict(dataset, verbose=0).shape == (2, 3, 9)
+
+
+def test_user_modules_may_have_the_name_of_a_package():
+    """Many projects have a module `datasets` of their own."""
+
+    class Batches(keras.utils.PyDataset):
+        __module__ = "datasets"
+
+        def __getitem__(self, index):
+            raise AssertionError
+
+    array_checks.check_kind("x", Batches())

@@ -77,6 +77,15 @@ def test_first_batch_of_grain_is_checked():
     assert len(record.batches) == 1
 
 
+def test_module_grain_of_a_user_is_not_read():
+    class Batches(list):
+        __module__ = "grain"
+
+    record, batches = _Record(), Batches([({"inputs": np.array([1])}, 1)])
+    assert first_batches.observed(batches, record.check) is batches
+    assert not record.batches
+
+
 def test_error_of_the_check_ends_the_reading():
     reject = _Reject()
     dataset = tf.data.Dataset.from_tensors((np.array([1]), np.array([1])))

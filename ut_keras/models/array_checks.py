@@ -2,7 +2,7 @@
 
 import logging
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import keras
@@ -14,6 +14,10 @@ from ut_keras.decoding.beam_search import EOS
 from ut_keras.layers.basic import id_checks
 
 _LOG = logging.getLogger("ut_keras")
+# The modules of Hugging Face's datasets. A user's own module may also have the name `datasets`.
+_HUGGING_FACE = tuple(
+    f"datasets.{name}" for name in ("arrow_dataset", "dataset_dict", "iterable_dataset")
+)
 _HOW_TO_NUMBER_LABELS = (
     "To number the labels from 0: names, y = np.unique(y, return_inverse=True). The label of the "
     "class i is then names[i]."
@@ -61,12 +65,19 @@ def without_pandas(data: Any) -> Any:
         return tuple(map(without_pandas, data))
     if type(data) is dict:
         return {name: without_pandas(value) for name, value in data.items()}
-    return data.to_numpy() if is_from("pandas", data) else data
+    return data.to_numpy() if is_from(("pandas",), data) else data
 
 
-def is_from(package: str, value: Any) -> bool:
-    """Return whether the class of a value, or a parent class, belongs to a package."""
-    return any(one.__module__.split(".")[0] == package for one in type(value).__mro__)
+def is_from(modules: Iterable[str], value: Any) -> bool:
+    """Return whether the class of a value, or a parent class, belongs to one of some modules.
+
+    Args:
+        modules: names of packages or modules. A name includes all modules inside a package. If a
+            user's own module may have the name of the package, name the modules of the package.
+        value: any object.
+    """
+    found = [f"{one.__module__}." for one in type(value).__mro__]
+    return any(name.startswith(f"{module}.") for module in modules for name in found)
 
 
 def single_outputs(data: Any) -> tuple[Any, Any, Any]:
@@ -101,7 +112,9 @@ def single(name: str, values: Any) -> Any:
     return found[0]
 
 
-def check_kind(name: str, data: Any, are_labels: bool = False) -> None:
+def check_kind(
+    name: str, data: Any, are_labels: bool = False, read_features: Container[str] | None = None
+) -> None:
     """Raise `ValueError` if data of `fit` contain texts or other objects, not ids.
 
     Args:
@@ -109,10 +122,13 @@ def check_kind(name: str, data: Any, are_labels: bool = False) -> None:
         data: this argument of `fit`, `evaluate` or `predict`.
         are_labels: bool. Whether the data are class labels. The error about texts then has another
             remedy.
+        read_features: names of the features that the model reads, or None for all. Others of a
+            `tf.data.Dataset` may be objects, such as the bytes of the original texts.
     """
     remedy = _HOW_TO_NUMBER_LABELS if are_labels else id_checks.HOW_TO_USE_TEXTS
-    for value in [data, *data.values()] if isinstance(data, Mapping) else [data]:
-        if is_from("datasets", value):
+    values = {None: data, **data} if isinstance(data, Mapping) else {None: data}
+    for key, value in values.items():
+        if is_from(_HUGGING_FACE, value):
             kind = type(value).__name__
             first_step = "Load the data without streaming. " if "Iterable" in kind else ""
             raise ValueError(
@@ -130,7 +146,7 @@ def check_kind(name: str, data: Any, are_labels: bool = False) -> None:
             raise ValueError(
                 f"{name} must contain ids. Received: the text {reprlib.repr(first)}. {remedy}"
             )
-        if is_objects:
+        if is_objects and (read_features is None or key is None or key in read_features):
             _raise_objects(name, value)
 
 

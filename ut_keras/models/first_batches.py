@@ -35,7 +35,7 @@ def observed(x: Any, check: Callable[..., Any]) -> Any:
         return _observed_generator(x, check)
     if isinstance(x, tf.data.Dataset) and _is_on_host(x):
         return _observed_dataset(x, check)
-    if isinstance(x, Iterable) and array_checks.is_from("grain", x):
+    if isinstance(x, Iterable) and array_checks.is_from(("grain._src",), x):
         for batch in itertools.islice(x, 1):
             check(*keras.utils.unpack_x_y_sample_weight(batch))
     return x

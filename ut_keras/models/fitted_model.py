@@ -302,7 +302,7 @@ class FittedModel(train_step_model.TrainStepModel):
         self._check_arrays(x)
 
     def _check_arrays(self, x, y=None, weights=None):
-        array_checks.check_kind("x", x)
+        array_checks.check_kind("x", x, read_features=self.specs)
         are_labels = self.specs["targets"].modality == "class_label"
         array_checks.check_kind("y", y, are_labels)
         targets = array_checks.single("y", y) if self.has_default_loss else None
