@@ -161,6 +161,7 @@ def sublayers(layer: keras.layers.Layer) -> Sequence[keras.layers.Layer]:
     """Return the layers of the first level inside a layer.
 
     Promise: as for `set_own_trainable`. Public alternative: `Model.layers` works only for models.
+    Test: `tests/models/frozen_layers_test.py`.
     """
     return layer._layers
 
