@@ -92,6 +92,16 @@ def test_schedule_before_1_4_3_without_counterpart_raises():
     assert _rates(values) == [2.0] * len(_STEPS)
 
 
+def test_adafactor_before_1_5_3_raises():
+    """T2T 1.5.3 replaced its Adafactor by another algorithm of the same name."""
+    values = {"learning_rate_decay_scheme": "noam", "optimizer": "Adafactor"}
+    for schedule in ({}, {"learning_rate_schedule": "warmup_and_decay"}):
+        with pytest.raises(hparam_schema.HParamError, match="before 1.5.3.*'adam'"):
+            older_versions.to_current({**values, **schedule})
+    legacy = {**values, "learning_rate_schedule": "legacy"}
+    assert older_versions.to_current(legacy)["optimizer"] == "Adafactor"
+
+
 @pytest.mark.parametrize(
     ("override", "remedy"),
     [

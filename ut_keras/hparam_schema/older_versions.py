@@ -76,6 +76,12 @@ def _current_schedule(values):
             f"before 1.4.3. Received: {scheme!r}. T2T 1.15 has another formula for this value. To "
             f"resume with another schedule, add {_SCHEDULE}='constant', for example, to the file."
         )
+    if values.get("optimizer") == "Adafactor":
+        raise HParamError(
+            "optimizer must not be 'Adafactor' in a file of T2T before 1.5.3, where this name means "
+            "another algorithm. Received: optimizer='Adafactor'. To load the weights alone, set "
+            "optimizer='adam' in the file and call t2t_import.load_checkpoint."
+        )
     return {_SCHEDULE: _LEGACY, _SCHEME: "noam" if schedule == _OLD_SCHEDULES[1] else scheme}
 
 
