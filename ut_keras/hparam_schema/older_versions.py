@@ -78,8 +78,8 @@ def _current_schedule(values):
         )
     if values.get("optimizer") == "Adafactor":
         raise HParamError(
-            "optimizer must not be 'Adafactor' in a file of T2T before 1.5.3, where this name means "
-            "another algorithm. Received: optimizer='Adafactor'. To load the weights alone, set "
+            "optimizer must not be 'Adafactor' in a file of T2T before 1.5.3, because its Adafactor "
+            "is another algorithm. Received: optimizer='Adafactor'. To load the weights alone, set "
             "optimizer='adam' in the file and call t2t_import.load_checkpoint."
         )
     return {_SCHEDULE: _LEGACY, _SCHEME: "noam" if schedule == _OLD_SCHEDULES[1] else scheme}
