@@ -78,7 +78,7 @@ def _current_schedule(values):
         )
     if values.get("optimizer") == "Adafactor":
         raise HParamError(
-            "optimizer must not be 'Adafactor' in a file of T2T before 1.5.3, because its Adafactor "
+            "optimizer must not be 'Adafactor' in a file of T2T before 1.5.3. Its Adafactor "
             "is another algorithm. Received: optimizer='Adafactor'. To load the weights alone, set "
             "optimizer='adam' in the file and call t2t_import.load_checkpoint."
         )
