@@ -69,7 +69,7 @@ def without_pandas(data: Any) -> Any:
 
 
 def is_from(modules: Iterable[str], value: Any) -> bool:
-    """Return whether the class of a value, or a parent class, belongs to one of some modules.
+    """Return whether a value or one of its parent classes is from some modules.
 
     Args:
         modules: names of packages or modules. A name includes all modules inside a package. If a

@@ -167,7 +167,7 @@ def sublayers(layer: keras.layers.Layer) -> Sequence[keras.layers.Layer]:
 
 
 def set_own_trainable(layer: keras.layers.Layer, value: bool) -> None:
-    """Set `trainable` of a layer and of its own weights, but not of the layers inside it.
+    """Set `trainable` of a layer and its own weights, without its sublayers.
 
     Promise: `model.trainable = True` unfreezes all parts, and visits each part once. Public
     alternative: an assignment to `trainable` visits all parts inside the layer. A loop over all
