@@ -22,7 +22,11 @@ Decoding is greedy and ends at EOS.
 - The Transformer reaches its best validation accuracy on copy after a third of the updates, and on
   reverse and addition after two thirds. The Universal Transformer reaches it on copy after two
   thirds, on reverse after a third, and on addition after two thirds.
-- The models `neural_gpu` are meant to be trained with a curriculum of lengths, as in the paper.
+- The Neural GPU is trained with a curriculum of lengths, as in the paper. On copy, it reached the
+  longest training strings after 1,900 updates. It is the only model without `coupled` that copies
+  strings of 400 symbols: 0.903 of them (paper: 1.0), and 0.9999 of the characters. From update
+  4,000 to update 6,000, validation still improved, from 0.936 to 0.966 of the strings. Reverse and
+  addition have not been run.
 - The Transformer's run on copy was paused for 33 of its 56 minutes.
 """
 
