@@ -190,7 +190,8 @@ class KerasModel(freezable.Freezable, fitted_model.FittedModel):
         own = own_arguments(config)
         model = cls(hp, specs, space, num_steps=steps, name=config["name"], **own)
         model._build_late_layers()
-        model.trainable = config.get("trainable", True)
+        if not config.get("trainable", True):  # do not set True: parts may be frozen
+            model.trainable = False
         freeze(model, config.get("frozen", ()))
         return model
 

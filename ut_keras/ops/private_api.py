@@ -160,7 +160,8 @@ def flatten_layers(layer: keras.layers.Layer) -> Iterator[keras.layers.Layer]:
 def sublayers(layer: keras.layers.Layer) -> Sequence[keras.layers.Layer]:
     """Return the layers of the first level inside a layer.
 
-    Promise: as for `set_own_trainable`. Public alternative: `Model.layers` works only for models.
+    Promise: as for `set_own_trainable` and `BuildHook`. Public alternative: `Model.layers` works
+    only for models.
     Test: `tests/models/frozen_layers_test.py`.
     """
     return layer._layers
@@ -264,14 +265,6 @@ class BuildHook(keras.layers.Layer):
 
     def after_build(self) -> None:
         """Do nothing. Subclasses override this hook, which runs after the layer was built."""
-
-    def direct_sublayers(self) -> Sequence[keras.layers.Layer]:
-        """Return the layers that are attributes of this layer.
-
-        This is a method, because Keras would use a property with this value to name weights in
-        `.keras` files.
-        """
-        return self._layers
 
 
 class ReplicaModel(keras.Model):

@@ -35,7 +35,7 @@ class Layer(freezable.Freezable, private_api.BuildHook):
     def dtype_policy(self, value: Any) -> None:
         """Raise ValueError if sublayers would keep their own policies."""
         policy = keras.dtype_policies.get(value)
-        if policy != self.dtype_policy and self.direct_sublayers():
+        if policy != self.dtype_policy and private_api.sublayers(self):
             raise ValueError(
                 "dtype_policy cannot be changed in a layer with sublayers, because the sublayers "
                 f"would keep their own policies. Received: {value!r} for {self.name}. Make a new "
@@ -62,7 +62,7 @@ class Layer(freezable.Freezable, private_api.BuildHook):
 
     def after_build(self) -> None:
         if not self.trainable:  # Keras does not freeze sublayers that `build` created or assigned
-            for layer in self.direct_sublayers():
+            for layer in private_api.sublayers(self):
                 layer.trainable = False
 
 
