@@ -248,3 +248,26 @@ def test_loss_may_be_a_dict_with_the_name_of_the_output():
     assert results[0] == results[1]
     with pytest.raises(ValueError, match=r"the key 'targets'.*Received: .*\['output_1'\]"):
         model.compile("sgd", {"output_1": loss})
+
+
+def test_compile_rejects_dtypes_that_round_ids():
+    """In bfloat16, Keras' losses and metrics would read the id 301 as 300."""
+    model = examples.make("universal", QUIET)
+    cross_entropy = keras.losses.SparseCategoricalCrossentropy
+    accuracy = keras.metrics.SparseCategoricalAccuracy
+    rejected = r"must have the dtype float32.*Received: '?\w+'? with b?float16"
+    for dtype in ("bfloat16", "float16"):
+        with pytest.raises(ValueError, match=rejected):
+            model.compile(loss=cross_entropy(from_logits=True, dtype=dtype))
+        with pytest.raises(ValueError, match=rejected):
+            model.compile(metrics=[accuracy(dtype=dtype)])
+    earlier = keras.config.floatx()
+    keras.config.set_floatx("bfloat16")
+    try:
+        for arguments in ({"loss": cross_entropy(from_logits=True)}, {"metrics": ["accuracy"]}):
+            with pytest.raises(ValueError, match=rejected):
+                model.compile(**arguments)
+        model.compile()
+        model.compile(loss=cross_entropy(from_logits=True, dtype="float32"))
+    finally:
+        keras.config.set_floatx(earlier)

@@ -1,10 +1,11 @@
-"""`fit` reads a Python generator only once."""
+"""`fit` reads a Python generator only once, and validations on a `PyDataset` are compared."""
 
 import keras
 import numpy as np
 import pytest
 
 from ut_keras import hparams, models
+from ut_keras.models import generators
 
 IDS = np.array([[3, 1], [4, 1]])
 
@@ -82,3 +83,33 @@ def test_generator_with_validation_steps_is_logged(model, caplog):
     model.fit(*data, epochs=2, **{**arguments, "validation_data": _batches(9)})
     [line] = caplog.messages
     assert "validation_data should be" in line and "the first two batches" in line
+
+
+class _Numbered(keras.utils.PyDataset):
+    """Nine batches. The first id of a batch is its number."""
+
+    def __len__(self):
+        return 9
+
+    def __getitem__(self, index):
+        ids = np.array([[index, 1]])
+        return {"targets": ids}, ids
+
+
+@pytest.mark.parametrize(
+    ("setting", "steps", "is_logged"),
+    [
+        ({"workers": 2}, 2, True),
+        ({"workers": 1, "use_multiprocessing": True}, 2, True),
+        ({"workers": 1}, 2, False),
+        ({"workers": 2}, None, False),
+    ],
+)
+def test_validations_on_different_batches_are_logged(caplog, setting, steps, is_logged):
+    """Keras keeps the batches that the workers of a `PyDataset` loaded in advance."""
+    generators.check_epochs(
+        {"epochs": 2, "validation_data": _Numbered(**setting), "validation_steps": steps}
+    )
+    assert ["validation_data should have workers=1" in line for line in caplog.messages] == (
+        [True] if is_logged else []
+    )

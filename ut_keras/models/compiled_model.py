@@ -84,6 +84,7 @@ class CompiledModel(private_api.ReplicaModel):
             optimizer = optimizers.get(self.hparams)
         if isinstance(loss, Mapping):
             loss = _loss_of_targets(loss)
+        _check_dtypes(loss, metrics, weighted_metrics)
         if loss is None:
             loss = losses.PaddedCrossEntropy(self.hparams.label_smoothing, self.class_labels)
         elif not any(map(self.overrides, ("call", "logits"))):
@@ -248,6 +249,25 @@ def _check_loss(loss):
         "the targets are ids and the outputs are logits. None selects T2T's loss. "
         f"Received: {_keras_name(one)!r}."
     )
+
+
+def _check_dtypes(*losses_and_metrics):
+    """Raise `ValueError` if a loss or metric of Keras would round target ids.
+
+    Keras casts the targets to the dtype of the loss before it reads them as ids. The default dtype
+    is `keras.config.floatx()`. In bfloat16, the id 301 becomes 300.
+    """
+    for one in keras.tree.flatten(losses_and_metrics):
+        if not _keras_name(one):
+            continue
+        dtype = getattr(one, "dtype", None) or keras.config.floatx()
+        if dtype in ("bfloat16", "float16"):
+            raise ValueError(
+                "loss and metrics of Keras must have the dtype float32, because they round the ids "
+                f"of the targets to their dtype. Received: {_keras_name(one)!r} with {dtype}. Pass "
+                f"an object with dtype='float32', such as {_example_of_loss(True)[:-1]}, "
+                "dtype='float32')."
+            )
 
 
 def _log_losses_of_probabilities(loss, class_labels):

@@ -1,13 +1,18 @@
-"""Python generators as the data of `fit`.
+"""Python generators and `PyDataset`s as the data of `fit`.
 
 A generator yields each batch once. Keras reads its first two batches to learn their shapes, and
 keeps them. In every later epoch, Keras finds only these two batches.
+
+A `PyDataset` can have several workers, which load batches in advance. If a validation ends before
+all of them are used, Keras begins the next validation with the others.
 """
 
 import logging
 import types
 from collections.abc import Mapping
 from typing import Any
+
+import keras
 
 _LOG = logging.getLogger("ut_keras")
 
@@ -17,7 +22,7 @@ def check_epochs(given: Mapping[str, Any]) -> None:
 
     With `steps_per_epoch`, each epoch reads the next batches of the generator. With
     `validation_steps`, each validation reads the first two batches again, and then the next ones.
-    A log line says so.
+    A log line says so. Another log line names a `PyDataset` whose validations use different data.
 
     Args:
         given: dict, the arguments of `fit` that the caller passed.
@@ -32,12 +37,29 @@ def check_epochs(given: Mapping[str, Any]) -> None:
         validations = sum(epoch in frequency for epoch in epochs)
     if not given.get("validation_steps"):
         _check(given, "validation_data", "", "validate", validations)
-    elif isinstance(given.get("validation_data"), types.GeneratorType) and validations > 1:
+    elif validations > 1:
+        _log_different_data(given.get("validation_data"))
+
+
+def _log_different_data(validation_data):
+    """Log data whose validations use different batches if `validation_steps` is set."""
+    if isinstance(validation_data, types.GeneratorType):
         _LOG.warning(
             "validation_data should be arrays, a tf.data.Dataset or a keras.utils.PyDataset. "
             "Received: a generator. Keras begins each validation with the first two batches of "
             "the generator, so the validations use different data."
         )
+    elif isinstance(validation_data, keras.utils.PyDataset):
+        workers, in_processes = validation_data.workers, validation_data.use_multiprocessing
+        if workers > 1 or (workers > 0 and in_processes):
+            _LOG.warning(
+                "validation_data should have workers=1 and use_multiprocessing=False, or "
+                "validation_steps should not be set. Received: workers=%s, use_multiprocessing=%s. "
+                "Keras continues each validation where the previous one stopped, so the "
+                "validations use different data.",
+                workers,
+                in_processes,
+            )
 
 
 def _check(given, name, other_remedy, verb, times):
