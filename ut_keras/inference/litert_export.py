@@ -29,13 +29,19 @@ import dataclasses
 import os
 import re
 import tempfile
+import warnings
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from ut_keras.files import file_error, whole_file
-from ut_keras.inference import export_arguments, fixed_shapes, float32_only
+from ut_keras.inference import (
+    converted_outputs,
+    export_arguments,
+    fixed_shapes,
+    float32_only,
+)
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.ops import finite
 
@@ -93,8 +99,35 @@ def export_litert(
         module.weights = [variable.value for variable in model.variables]
         tf.saved_model.save(module, folder, signatures)
         content = _convert(folder, list(signatures), quantize)
+        # Weights of fewer bits change the outputs. Samples differ in each call.
+        if shape is not None and not quantize and search.temperature == 0:
+            name = next(iter(signatures))
+            run = _signature_runner(content, name)
+            vocab_size = model.specs["inputs"].vocab_size
+            converted_outputs.check("LiteRT", signatures[name], run, shape, vocab_size)
     with whole_file.writing(path, binary=True) as file:
         file.write(content)
+
+
+def _signature_runner(content, name):
+    """Return a function that runs a signature of a LiteRT model for one source."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # TensorFlow recommends another package for the runtime
+        interpreter = tf.lite.Interpreter(model_content=content)
+    runner = interpreter.get_signature_runner(name)
+
+    def run(source):
+        with fixed_shapes.silent_stderr():  # LiteRT names the library that it computes with
+            try:
+                return runner(inputs=source)
+            except RuntimeError as error:
+                raise ValueError(
+                    f"LiteRT must be able to run the model. Received: {error}. The converter may "
+                    "have changed an operation, for example in a part of your own. Export a "
+                    "SavedModel instead."
+                ) from error
+
+    return run
 
 
 def _source_shape(model, source_length):

@@ -1,0 +1,71 @@
+"""Check that a converted model computes the outputs of the model.
+
+    converted_outputs.check("ONNX", function, run, [1, 32], vocab_size)
+
+Converters compute some operations in another way than TensorFlow, and raise no error. For example,
+the ONNX file of `tf.where(x > 0, tf.sqrt(x), 0.0)` returns NaN for negative numbers.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from ut_keras.decoding.beam_search import EOS
+
+_MOST_SOURCES = 3
+
+
+def check(
+    runtime: str,
+    function: Callable[..., Mapping[str, tf.Tensor]],
+    run: Callable[[np.ndarray], Mapping[str, np.ndarray]],
+    shape: list[int],
+    vocab_size: int,
+) -> None:
+    """Compare the outputs for random sources.
+
+    If two tokens have almost equal probabilities, the outputs may differ for one source. So the
+    check passes if the outputs are equal for one of three sources.
+
+    Args:
+        runtime: str, the name of the runtime in errors.
+        function: function from an int32 tensor of shape `shape` to a dict. It is the function that
+            was converted.
+        run: function from an array of the same kind to a dict. It runs the converted model.
+        shape: list of ints, the shape of a source.
+        vocab_size: int, the number of ids.
+
+    Raises:
+        ValueError: if the outputs differ for each source.
+    """
+    generator = np.random.default_rng(seed=0)
+    for _ in range(_MOST_SOURCES):
+        source = _random_source(generator, shape, vocab_size)
+        expected = {name: value.numpy() for name, value in function(tf.constant(source)).items()}
+        different = _different_outputs(expected, run(source))
+        if not different:
+            return
+    raise ValueError(
+        f"A model for {runtime} must compute the outputs of the model. Received: other "
+        f"{' and '.join(different)} for random ids. The converter has changed an operation, for "
+        "example in a part of your own. Export a SavedModel instead."
+    )
+
+
+def _random_source(generator, shape, vocab_size):
+    """Return random ids. The last dimension ends with EOS and padding."""
+    source = generator.integers(min(2, vocab_size - 1), vocab_size, shape, dtype=np.int32)
+    length = -(-2 * shape[-1] // 3)  # two thirds, rounded up
+    source[..., length - 1] = min(EOS, vocab_size - 1)
+    source[..., length:] = 0
+    return source
+
+
+def _different_outputs(expected, found):
+    """Return the names of the outputs that differ by more than rounding errors."""
+    return [
+        name
+        for name, value in expected.items()
+        if not np.allclose(found[name], value, rtol=1e-3, atol=1e-4, equal_nan=True)
+    ]
