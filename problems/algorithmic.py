@@ -28,12 +28,12 @@ are all inside the vocabulary, and its lengths are at most 70.
 import functools
 import operator
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
 
-from ut_keras.problems import problem
+from ut_keras.problems import older_records, problem
 from ut_keras.problems.problem import Encoders, Records
 from ut_keras.text import text_encoder
 
@@ -81,6 +81,11 @@ class AlgorithmicProblem(problem.Problem):
         for _ in range(getattr(self, f"{split}_size")):
             sequences = zip(("inputs", "targets"), self.sample_of_split(rng, split), strict=True)
             yield {name: _to_ids(symbols) for name, symbols in sequences}
+
+    def check_counts(self, split: str, data_dir: str, counts: Sequence[int]) -> None:
+        super().check_counts(split, data_dir, counts)
+        files = self.split_files(split, data_dir)
+        older_records.check_end(self.name, ("inputs", "targets"), files)
 
     def sample_of_split(self, rng: np.random.Generator, split: str) -> _Pair:
         """Sample (inputs, targets) of "train", "dev" or "test"."""

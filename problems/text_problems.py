@@ -27,7 +27,7 @@ from typing import TypeAlias
 from ut_keras.data import contract, tfrecords
 from ut_keras.data.writing import generation
 from ut_keras.errors import DataError
-from ut_keras.problems import perplexity, problem
+from ut_keras.problems import older_records, perplexity, problem
 from ut_keras.problems.problem import Encoders, Metrics, Records, Samples
 from ut_keras.text import text_encoder
 from ut_keras.text.text_encoder import SubwordTextEncoder, TokenTextEncoder
@@ -250,8 +250,8 @@ class Text2ClassProblem(Text2TextProblem):
 class TextConcat2ClassProblem(Text2ClassProblem):
     """A classification problem of several texts. A sample's "inputs" are a tuple.
 
-    In a record, the first id of "$" separates the texts, as in T2T. `ut-decoder` accepts only one
-    text.
+    In a record, the first id of "$" separates the texts, as in T2T. If T2T before 1.11 wrote the
+    record, there is an EOS before each separator. `ut-decoder` accepts only one text.
     """
 
     line_note = (
@@ -272,3 +272,7 @@ class TextConcat2ClassProblem(Text2ClassProblem):
                 first = [*first, *between, *ids]
             targets = encoders["targets"].encode(sample["targets"])
             yield {"inputs": [*first, text_encoder.EOS], "targets": targets}
+
+    def check_counts(self, split: str, data_dir: str, counts: Sequence[int]) -> None:
+        super().check_counts(split, data_dir, counts)
+        older_records.note_eos_between_texts(self.name, self.split_files(split, data_dir))

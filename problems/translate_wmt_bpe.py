@@ -9,20 +9,22 @@ vocabulary `vocab.bpe.32000`. Data generation writes it to data_dir with "UNK" a
 Files that are already unpacked in tmp_dir, as T2T leaves them, are read from there.
 
 File names and vocabulary are those of tensor2tensor 1.11.0; tensor2tensor 1.15.7 no longer has the
-problem. In tensor2tensor 1.7.0, the vocabulary in data_dir is called `vocab.bpe.32000` and has no
-empty word before "UNK". To use such a folder, copy this vocabulary to the
-name that the error message reports.
+problem. In tensor2tensor 1.2 to 1.8, the vocabulary in data_dir is called `vocab.bpe.32000` and has
+no empty word before "UNK". To use such a folder, copy this vocabulary to the name that the error
+message reports. In tensor2tensor 1.2 to 1.4, this vocabulary does not begin with "<pad>" and
+"<EOS>", so two BPE tokens have the ids of padding and EOS. A note reports this.
 
 `decode/bleu` joins the tokens first. The text stays split into words, so the score differs from
 that of translate_ende_wmt32k.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from ut_keras.data.writing import download
 from ut_keras.problems import parallel_text, problem, raw_text, text_problems, translate
-from ut_keras.text import text_encoder, text_lines
+from ut_keras.text import text_encoder, text_lines, word_vocabulary
+from ut_keras.text.printed_notes import print_once
 
 _VOCABULARY = "vocab.bpe.32000"
 _SPLITS = {
@@ -63,6 +65,12 @@ class TranslateEndeWmtBpe32k(translate.TranslateProblem):
         # tensor2tensor 1.11.0 splits the file at line ends, so the last token before "UNK" is
         # empty.
         return text_encoder.TokenTextEncoder(tokens=[*texts, "", self.oov_token])
+
+    def check_counts(self, split: str, data_dir: str, counts: Sequence[int]) -> None:
+        super().check_counts(split, data_dir, counts)
+        encoder = self.text_encoder(data_dir)
+        for note in word_vocabulary.reserved_line_warnings(encoder, self.vocab_filename, []):
+            print_once(f"note: {self.name}: {note}")
 
     def text_for_bleu(self, text: str) -> str:
         return _CONTINUED.sub("", text)

@@ -5,6 +5,7 @@ import types
 import pytest
 
 from ut_keras import problems
+from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 from ut_keras.problems import algorithmic
 
@@ -200,6 +201,24 @@ def test_dataset_names_missing_files(tmp_path):
     problem.generate_data(tmp_path)
     with pytest.raises(DataError, match="tiny_algo-test"):
         problem.dataset("test", tmp_path, HPARAMS)
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "targets", "shown"),
+    [
+        ("algorithmic_reverse_decimal40", [4, 1, 9], [9, 1, 4], r"'inputs'.*\[4, 1, 9\]"),  # 1.0
+        ("algorithmic_reverse_decimal40", [5, 2], [2, 5, 1], r"'inputs'.*\[5, 2\]"),  # 1.0.3
+        ("algorithmic_reverse_decimal40_rev", [5, 2], [2, 5, 1], r"'inputs'.*\[5, 2\]"),
+        ("algorithmic_identity_binary40", [3, 1], [3] * 20, r"'targets'.*\[3(, 3){9}, …\]"),
+        ("tiny_algo", [0, 1, 1], [0, 1, 1], r"'inputs'.*\[0, 1, 1\]"),  # all versions of T2T
+    ],
+)
+def test_records_of_older_versions_raise(name, inputs, targets, shown, tmp_path):
+    problem = problems.get(name)
+    path = str(tmp_path / f"{problem.filename}-dev-00000-of-00001")
+    tfrecords.write([{"inputs": inputs, "targets": targets}], [path])
+    with pytest.raises(DataError, match=f"{shown} in {path}.*Generate the data again"):
+        problem.dataset("dev", str(tmp_path), HPARAMS)
 
 
 def test_reversed_problem_has_space_id_of_its_targets():

@@ -124,6 +124,25 @@ def test_characters_encode_two_texts(tmp_path):
     assert model(features).shape[1] == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "inputs", "is_noted"),
+    [
+        ("rte_characters", [67, 1, 38, 68, 1], True),  # T2T 1.8 to 1.10
+        ("rte_characters", [67, 1, 4, 68, 1], True),  # T2T 1.7
+        ("rte_characters", [67, 38, 68, 1], False),
+        ("cola_characters", [67, 1], False),
+    ],
+)
+def test_eos_between_texts_is_noted(name, inputs, is_noted, tmp_path, capsys):
+    path = str(tmp_path / f"{name}-dev-00000-of-00001")
+    tfrecords.write([{"inputs": inputs, "targets": [1]}], [path])
+    hp = hparams.get("transformer_tiny")
+    features, _ = next(iter(problems.get(name).dataset("dev", str(tmp_path), hp)))
+    assert features["inputs"].numpy().tolist() == [inputs]
+    note = f"note: {name}: in {path}, EOS ends each text of an example, as in T2T before 1.11."
+    assert (note in capsys.readouterr().out) == is_noted
+
+
 def test_msr_paraphrase_corpus_is_split_by_ids(tmp_path):
     folder = tmp_path / "MRPC"
     folder.mkdir()

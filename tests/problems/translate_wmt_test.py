@@ -6,7 +6,8 @@ import urllib.error
 import pytest
 
 from tests.problems import archives
-from ut_keras import problems
+from ut_keras import hparams, problems
+from ut_keras.data import tfrecords
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 
@@ -233,6 +234,20 @@ def test_bpe_problem_reads_tokens_and_vocabulary(tmp_path, capsys):
     for direction in ("", "_rev", "_copy"):
         score = problems.get(f"{name}{direction}").score_decoded(*scored)
         assert score["bleu"] == pytest.approx(100)
+
+
+@pytest.mark.parametrize("is_noted", [False, True])
+def test_bpe_vocabulary_without_reserved_tokens_is_noted(is_noted, tmp_path, capsys):
+    """T2T 1.2 to 1.4 copies the vocabulary of the archive without reserved tokens."""
+    name = "translate_ende_wmt_bpe32k"
+    lines = [*([] if is_noted else ["<pad>", "<EOS>"]), "the", "di@@", "e", "UNK"]
+    (tmp_path / f"vocab.{name}.tokens").write_text("".join(f"{line}\n" for line in lines))
+    path = str(tmp_path / f"{name}-dev-00000-of-00001")
+    tfrecords.write([{"inputs": [2, 1], "targets": [3, 1]}], [path])
+    problem = problems.get(name)
+    assert len(list(problem.dataset("dev", str(tmp_path), hparams.get("transformer_tiny")))) == 1
+    output = capsys.readouterr().out
+    assert (f"note: {name}: vocab.{name}.tokens must begin with the lines" in output) == is_noted
 
 
 def test_missing_bpe_archive_is_named(tmp_path):

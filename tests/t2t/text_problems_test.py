@@ -1,5 +1,8 @@
 """Tests of T2T's text problems that have a context or cut files into parts."""
 
+import os
+import types
+
 import pytest
 
 from ut_keras import hparams, problems
@@ -282,3 +285,35 @@ class Mine(text_problems.TextConcat2ClassProblem, Base):
     texts = list(problem.t2t.generate_text_for_vocab(make.data_dir, None))
     skipped = {1: "bdehi", 2: "dehi", 4: "hi"}.get(most, "")
     assert texts == [text for text in "abcdefghi" if text not in skipped]
+
+
+_JOINED = """
+@registry.register_problem
+class Mine(text_problems.TextConcat2ClassProblem, Base):
+    num_classes = 2
+    vocab_type = "character"
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        yield {"inputs": ["a", "b"], "label": 0}
+"""
+_OWN_ENCODING = """
+    def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+        yield {"inputs": [99, 1, 38, 100, 1], "targets": [0]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "inputs", "is_noted"),
+    [
+        (_JOINED, [99, 1, 38, 100, 1], True),
+        (_JOINED, [99, 38, 100, 1], False),
+        (_JOINED + _OWN_ENCODING, [99, 1, 38, 100, 1], False),
+    ],
+)
+def test_eos_between_texts_of_older_versions_is_noted(make, capsys, source, inputs, is_noted):
+    problem = make(source, generated=False)
+    path = os.path.join(make.data_dir, "mine-dev-00000-of-00001")
+    os.makedirs(make.data_dir)
+    tfrecords.write([{"inputs": inputs, "targets": [1]}], [path])
+    hp = types.SimpleNamespace(batch_size=64, max_length=64)
+    assert len(list(problem.dataset("dev", make.data_dir, hp))) == 1
+    assert ("note: mine: in " in capsys.readouterr().out) == is_noted

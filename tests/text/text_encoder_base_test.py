@@ -24,3 +24,10 @@ def test_missing_vocabulary_names_the_vocabularies_of_the_folder(tmp_path):
     (tmp_path / "vocab.dates.256").touch()
     with pytest.raises(DataError, match=r"folder has vocab\.dates\.256\. If .* copy this file"):
         text_encoder_base.read_lines(str(missing))
+
+
+def test_missing_vocabulary_names_files_of_older_versions(tmp_path):
+    (tmp_path / "sentiment_imdb.vocab.8192").touch()
+    (tmp_path / "vocab_backup").mkdir()
+    with pytest.raises(DataError, match=r"folder has sentiment_imdb\.vocab\.8192\. If"):
+        text_encoder_base.read_lines(str(tmp_path / "vocab.sentiment_imdb.8192.subwords"))

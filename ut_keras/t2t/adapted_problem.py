@@ -14,7 +14,7 @@ import dataclasses
 import itertools
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ut_keras import hparam_schema
@@ -22,7 +22,7 @@ from ut_keras.data import contract, features, tfrecords
 from ut_keras.data.reading import packing, reading_options
 from ut_keras.data.writing import generation
 from ut_keras.errors import DataError
-from ut_keras.problems import perplexity, problem
+from ut_keras.problems import older_records, perplexity, problem
 from ut_keras.t2t import (
     example_features,
     feature_modalities,
@@ -422,6 +422,13 @@ class Adapted(problem.Problem):
                 self.t2t, self._mode, self._run_hparams if changes else None
             ),
         )
+
+    def check_counts(self, split: str, data_dir: str, counts: Sequence[int]) -> None:
+        super().check_counts(split, data_dir, counts)
+        if isinstance(self.t2t, text_problems.TextConcat2ClassProblem) and overridden.is_unchanged(
+            self.t2t, "generate_encoded_samples"
+        ):
+            older_records.note_eos_between_texts(self.name, self.split_files(split, data_dir))
 
     @property
     def preprocess_needs_hparams(self) -> bool:

@@ -35,6 +35,10 @@ from ut_keras.text.text_encoder_base import (
 )
 
 _QUOTES = ("'", '"')
+# T2T 1.0 and 1.1 write empty subtokens instead of the reserved ones.
+_RESERVED = (list(RESERVED_TOKENS), [""] * NUM_RESERVED_IDS)
+# T2T 1.0.8 and older versions write the 256 bytes in this form. All their subtokens are bytes.
+_BYTES = {r"\x00", r"\xff"}
 _QUOTED = re.compile(r"""(['"])(.*)\1""", re.DOTALL)
 _CACHE_SIZE = 2**18
 _MANY_TEXTS = 1000
@@ -71,7 +75,13 @@ class SubwordTextEncoder(TextEncoder):
             subtokens = _unquote(filename, read_lines(filename))
         self.subtokens = self.entries = tuple(subtokens or ())
         first = [subtoken.removesuffix("_") for subtoken in self.subtokens[:NUM_RESERVED_IDS]]
-        if first != list(RESERVED_TOKENS):
+        if _BYTES.issubset(self.subtokens):
+            raise DataError(
+                f"The subtokens of a vocabulary must be text. Received: {filename or 'a list'} "
+                r"with subtokens such as \x00, which are bytes, as in T2T before 1.0.9. Generate "
+                "the data again, with a new vocabulary."
+            )
+        if first not in _RESERVED:
             raise DataError(
                 "A subword vocabulary must begin with the lines "
                 f"{' and '.join(RESERVED_TOKENS)}, for padding and end. "

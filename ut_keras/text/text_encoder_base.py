@@ -79,8 +79,10 @@ def read_lines(filename: str) -> list[str]:
 
 def _other_vocabularies(filename):
     """Return sentences about other vocabularies in a missing file's folder, or ""."""
-    pattern = os.path.join(glob.escape(os.path.dirname(filename)), "vocab.*")
-    found = sorted(map(os.path.basename, glob.glob(pattern)))
+    # Some vocabularies of older versions of T2T do not begin with "vocab".
+    pattern = os.path.join(glob.escape(os.path.dirname(filename)), "*vocab*")
+    found = sorted(filter(os.path.isfile, glob.glob(pattern)))
+    found = [os.path.basename(path) for path in found]
     if not found:
         return ""
     shown = ", ".join(found[:_MOST_SHOWN]) + (", …" if len(found) > _MOST_SHOWN else "")

@@ -112,3 +112,26 @@ def test_unpack_inverts_pack(names):
             found.append({name: ids.tolist() for name, ids in example.items()})
     key = str
     assert sorted(found, key=key) == sorted(examples, key=key)
+
+
+def test_spacing_of_older_versions_separates_examples():
+    """T2T 1.3 to 1.6 writes two zeros between the examples of a row."""
+    import numpy as np
+
+    from ut_keras import hparams, models
+
+    row = {"inputs": [8, 7, 1, 0, 0, 2, 3, 4, 1], "targets": [4, 1, 0, 0, 5, 6, 1]}
+    row |= {"inputs_segmentation": [1, 1, 1, 0, 0, 2, 2, 2, 2]}
+    row |= {"inputs_position": [0, 1, 2, 0, 0, 0, 1, 2, 3]}
+    row |= {"targets_segmentation": [1, 1, 0, 0, 2, 2, 2]}
+    row |= {"targets_position": [0, 1, 0, 0, 0, 1, 2]}
+    hp = hparams.get("transformer_tiny", "hidden_size=8,filter_size=8,num_heads=2")
+    model = models.get("transformer", hp, vocab_sizes={"inputs": 10, "targets": 10})
+    logits = model({name: np.array([ids]) for name, ids in row.items()}, training=False)[0]
+    segments = np.array(row["targets_segmentation"])
+    unpacked = list(packing.unpack(row))
+    assert len(unpacked) == 2
+    for number, example in enumerate(unpacked, start=1):
+        assert {name: ids.numpy().tolist() for name, ids in example.items()} == PAIRS[number - 1]
+        alone = model({name: ids[None] for name, ids in example.items()}, training=False)[0]
+        np.testing.assert_allclose(logits[segments == number], alone, atol=1e-5)
