@@ -18,6 +18,7 @@ message reports. In tensor2tensor 1.2 to 1.4, this vocabulary does not begin wit
 that of translate_ende_wmt32k.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -68,7 +69,8 @@ class TranslateEndeWmtBpe32k(translate.TranslateProblem):
 
     def check_counts(self, split: str, data_dir: str, counts: Sequence[int]) -> None:
         super().check_counts(split, data_dir, counts)
-        encoder = self.text_encoder(data_dir)
+        path = os.path.join(data_dir, self.vocab_filename)
+        encoder = text_encoder.TokenTextEncoder(path, replace_oov=self.oov_token)
         for note in word_vocabulary.reserved_line_warnings(encoder, self.vocab_filename, []):
             print_once(f"note: {self.name}: {note}")
 

@@ -148,6 +148,19 @@ def test_universal_transformer_of_older_t2t_matches_t2t(name, model_name, values
     np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("name", "model_name"),
+    [("relative_1_6", "transformer"), ("encoder_1_6", "transformer_encoder")],
+)
+def test_transformer_of_older_t2t_matches_t2t(name, model_name):
+    arrays, t2t_hparams, features = _older(name)
+    variables = t2t._group(arrays, "var/")
+    model = t2t_import.build_model(model_name, t2t_hparams, variables, 1)
+    logits = model(features, training=False)
+    expected = arrays["logits"].reshape(logits.shape)
+    np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-5)
+
+
 def test_act_of_t2t_1_15_differs_from_older_act():
     """From the same weights, T2T 1.15 computes other logits than 1.8."""
     arrays, t2t_hparams, features = _older("act_1_8")

@@ -118,7 +118,7 @@ class RequiredAttribute:
             return self
         cls = type(problem)
         old = (
-            ", but with `generator`, which T2T had before 1.4" if hasattr(cls, "generator") else ""
+            ", but with `generator`, which T2T had before 1.5" if hasattr(cls, "generator") else ""
         )
         raise DataError(
             f"{cls.__name__} must define {self._name}. Received: a class without it{old}."
