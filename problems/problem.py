@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ut_keras.data import contract, features, tfrecords
 from ut_keras.data.reading import reading_options
 from ut_keras.data.writing import generation_plan
+from ut_keras.files import file_error
 from ut_keras.problems import data_generation, sample_encoding
 from ut_keras.problems.registration import REGISTRY as REGISTRY
 from ut_keras.problems.registration import declare as declare
@@ -375,6 +376,8 @@ class Problem:
         Raises:
             DataError: if raw data are missing or invalid. Incomplete files are deleted.
         """
+        data_dir = file_error.checked_path(data_dir, "data_dir")
+        tmp_dir = file_error.optional_path(tmp_dir, "tmp_dir")
         self._max_cases = max_cases
         tasks = None if tasks is None else list(tasks)
         request = data_generation.Request(data_dir, tmp_dir, seed, tasks, num_processes, max_cases)
@@ -566,6 +569,7 @@ def _batches(problem, split, data_dir, hparams, num_replicas, seed, **other_sett
         seed: None, an int, or a function from the number of an epoch to an int.
         other_settings: the fields of `InputSettings` that are not hparams.
     """
+    data_dir = file_error.optional_path(data_dir, "data_dir")
     # These calls can raise errors. The import of TensorFlow takes seconds, so it comes later.
     reader = problem.with_hparams(hparams, split)
     files = reader.split_files(split, data_dir)

@@ -91,12 +91,11 @@ def _find(path):
     if path.startswith(hub.PREFIX):
         hub.check(path)
         return path, False
-    expanded = os.path.expanduser(path)
     files_of_keras = ("metadata.json", "model.weights.h5")  # written by model.save(…, zipped=False)
-    is_folder = all(os.path.isfile(os.path.join(expanded, name)) for name in files_of_keras)
-    if is_folder or path.endswith(".keras") and os.path.exists(expanded):
+    is_folder = all(os.path.isfile(os.path.join(path, name)) for name in files_of_keras)
+    if is_folder or path.endswith(".keras") and os.path.exists(path):
         return path, True
-    if not os.path.exists(expanded):
+    if not os.path.exists(path):
         if path in pretrained.names():
             return pretrained.folder(path), False
         raise DataError(
@@ -104,7 +103,7 @@ def _find(path):
             f"run that ships with the package: {', '.join(pretrained.names())}. "
             f"Received: {path!r}, which does not exist."
         )
-    run_directory.check_folder(expanded, "path")
+    run_directory.check_folder(path, "path")
     return path, False
 
 

@@ -45,7 +45,7 @@ def load(path: str | os.PathLike[str]) -> keras.Model:
         DataError: if the file does not exist, contains no known model, or contains a weight that is
             not finite.
     """
-    path = os.path.expanduser(file_error.checked_path(path, "path"))
+    path = file_error.checked_path(path, "path")
     if not os.path.isdir(path) and not (path.endswith(".keras") and os.path.isfile(path)):
         raise DataError(
             f"A Keras model must be a file, NAME.keras, or a folder. Received: {path!r}."

@@ -24,7 +24,7 @@ import tensorflow as tf
 
 from ut_keras import hparam_schema, models
 from ut_keras.data.features import FeatureSpec
-from ut_keras.files import json_file
+from ut_keras.files import file_error, json_file
 from ut_keras.hparam_schema import older_universal
 from ut_keras.ops import finite
 
@@ -168,6 +168,7 @@ def load_checkpoint(
         ValueError: if there is no checkpoint, if its variables do not match the model, or if the
             run used another target_space_id.
     """
+    t2t_output_dir = file_error.checked_path(t2t_output_dir, "t2t_output_dir")
     model_name = older_universal.current_model_name(model_name)
     kernel = f"{model_name}/{_TARGET_SPACES}"
     slots = (f"training/{kernel}/", f"training/LazyAdam/{kernel}/")  # see `t2t.slots`
@@ -234,6 +235,7 @@ def read_checkpoint(t2t_output_dir: str, *beginnings: str) -> dict[str, np.ndarr
     Raises:
         ValueError: if there is no checkpoint.
     """
+    t2t_output_dir = file_error.checked_path(t2t_output_dir, "t2t_output_dir")
     path = newest_checkpoint(t2t_output_dir)
     if path is None or not os.path.exists(os.path.join(t2t_output_dir, "hparams.json")):
         is_folder = os.path.isdir(t2t_output_dir)
@@ -255,6 +257,7 @@ def newest_checkpoint(t2t_output_dir: str) -> str | None:
     The file `checkpoint` can contain the absolute path of another folder if the run was copied. The
     checkpoint of this name in `t2t_output_dir` is used, never a checkpoint in the other folder.
     """
+    t2t_output_dir = file_error.checked_path(t2t_output_dir, "t2t_output_dir")
     state = tf.train.get_checkpoint_state(t2t_output_dir)
     if state is None or not state.model_checkpoint_path:
         return None

@@ -77,6 +77,7 @@ def find(data_dir: str, filename: str, split: str) -> list[str]:
     """
     if split not in _SPLITS:
         raise DataError(f"split must be one of {', '.join(_SPLITS)}. Received: split={split!r}.")
+    data_dir = file_error.optional_path(data_dir, "data_dir") or ""
     count, present = _only_set_of_shards(data_dir, filename, split)
     paths = shard_paths(data_dir, filename, split, count)
     missing = [path for shard, path in enumerate(paths) if shard not in present]

@@ -74,7 +74,7 @@ def user_error_context(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def checked_path(path: Any, name: str, error_class: type[UserError] = DataError) -> str:
-    """Return a path as a str.
+    """Return a user's path as a str, with the home folder for a "~" at its beginning.
 
     Raises:
         UserError: if the path is empty, or is neither a str nor an `os.PathLike` of a str. The
@@ -83,7 +83,12 @@ def checked_path(path: Any, name: str, error_class: type[UserError] = DataError)
     found = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(found, str) or not found:
         raise error_class(f"{name} must be a path, as a str or os.PathLike. Received: {path!r}.")
-    return found
+    return os.path.expanduser(found)
+
+
+def optional_path(path: Any, name: str) -> str | None:
+    """Return the result of `checked_path`. Return a path that is None or "" unchanged."""
+    return path if path is None or path == "" else checked_path(path, name)
 
 
 def check_is_file(path: str | os.PathLike[str], error_class: type[UserError] = DataError) -> None:

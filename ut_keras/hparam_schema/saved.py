@@ -6,7 +6,7 @@ import keyword
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from ut_keras.files import json_file
+from ut_keras.files import file_error, json_file
 from ut_keras.hparam_schema import older_versions
 from ut_keras.hparam_schema.basic import BasicHParams
 from ut_keras.hparam_schema.field import HParamError, specs, training
@@ -146,7 +146,7 @@ def _extended(cls, kinds):
 
 def save(hp: BasicHParams, path: str) -> None:
     """Write `hp` atomically to a JSON file."""
-    json_file.write(path, hp.to_dict())
+    json_file.write(file_error.checked_path(path, "path"), hp.to_dict())
 
 
 def load(path: str) -> BasicHParams:
@@ -155,6 +155,7 @@ def load(path: str) -> BasicHParams:
     Raises:
         HParamError: if the file does not contain hyperparameters.
     """
+    path = file_error.checked_path(path, "path")
     try:
         return from_dict(json_file.read(path, HParamError))
     except HParamError as error:

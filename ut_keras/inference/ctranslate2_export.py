@@ -74,7 +74,7 @@ def export_ctranslate2(
     )
     if quantize not in QUANTIZATIONS:
         raise ValueError(f"quantize must be one of {QUANTIZATIONS}. Received: {quantize!r}.")
-    directory = os.path.expanduser(file_error.checked_path(directory, "directory"))
+    directory = file_error.checked_path(directory, "directory")
     if os.path.exists(directory):
         raise FileExistsError(17, "The folder of an export must not exist", directory)
     try:

@@ -78,7 +78,7 @@ def export_saved_model(
         raise ValueError("forced_prefix is not supported by exports. Received: forced_prefix.")
     named = {"beam_size": beam_size, "alpha": alpha, "decode_length": decode_length}
     search = from_keywords({**named, **options}, per_example_length=True, jit_compile=False)
-    directory = os.path.expanduser(file_error.checked_path(directory, "directory"))
+    directory = file_error.checked_path(directory, "directory")
     if os.path.exists(directory):
         raise FileExistsError(17, "The folder of an export must not exist", directory)
     finite.check_model(model)

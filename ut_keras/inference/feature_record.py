@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from ut_keras.data import features as features_lib
 from ut_keras.data.features import FeatureSpec
 from ut_keras.errors import DataError
-from ut_keras.files import json_file
+from ut_keras.files import file_error, json_file
 from ut_keras.hparam_schema import limits
 from ut_keras.text import text_encoder, text_encoder_base
 
@@ -60,6 +60,7 @@ class FeatureRecord(NamedTuple):
 
 def from_problem(problem: Any, data_dir: str | None) -> FeatureRecord:
     """Return the `FeatureRecord` of a `Problem` whose vocabulary is in `data_dir`."""
+    data_dir = file_error.optional_path(data_dir, "data_dir")
     specs, encoders = problem.feature_specs(data_dir), problem.feature_encoders(data_dir)
     encoders = {name: encoders.get(name) for name in specs}
     prefixes = {name: prefix for name in specs if (prefix := problem.text_prefix(name))}

@@ -26,7 +26,6 @@ docs/on_device.md has examples.
 """
 
 import dataclasses
-import os
 import re
 import tempfile
 import warnings
@@ -79,7 +78,7 @@ def export_litert(
     export_arguments.check(model, "export_litert(run.model, path, source_length)")
     if quantize not in QUANTIZATIONS:
         raise ValueError(f"quantize must be one of {QUANTIZATIONS}. Received: {quantize!r}.")
-    path = os.path.expanduser(file_error.checked_path(path, "path"))
+    path = file_error.checked_path(path, "path")
     file_error.check_is_file(path)
     named = {"beam_size": beam_size, "decode_length": decode_length}
     search = fixed_shapes.search_options({**named, **options}, "LiteRT")

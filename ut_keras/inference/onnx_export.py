@@ -15,7 +15,6 @@ docs/on_device.md has examples.
 import contextlib
 import importlib
 import logging
-import os
 from typing import Any
 
 import keras
@@ -61,7 +60,7 @@ def export_onnx(
     """
     extras.require("An ONNX export", "onnx", *PACKAGES)
     export_arguments.check(model, "export_onnx(run.model, path, source_length)")
-    path = os.path.expanduser(file_error.checked_path(path, "path"))
+    path = file_error.checked_path(path, "path")
     file_error.check_is_file(path)
     named = {"beam_size": beam_size, "decode_length": decode_length}
     search = fixed_shapes.search_options({**named, **options}, "ONNX")

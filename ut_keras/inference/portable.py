@@ -59,7 +59,7 @@ def save(
     """
     from safetensors import numpy as safetensors
 
-    directory = os.path.expanduser(file_error.checked_path(directory, "directory"))
+    directory = file_error.checked_path(directory, "directory")
     is_empty = os.path.isdir(directory) and not os.listdir(directory)
     if os.path.lexists(directory) and (not is_empty or os.path.islink(directory)):
         raise DataError(f"directory must be new or empty. Received: {directory!r}.")

@@ -106,8 +106,8 @@ def read(
 
     The arguments and errors are as for `saved_run.load`.
     """
-    run_dir = os.path.expanduser(run_dir)
-    checkpoint = None if checkpoint is None else os.path.expanduser(checkpoint)
+    run_dir = file_error.checked_path(run_dir, "run_dir")
+    checkpoint = file_error.optional_path(checkpoint, "checkpoint")
     check_folder(run_dir, "output_dir")
     if problem is not None:
         features = problem_features(problem, data_dir, [run_dir])

@@ -81,7 +81,7 @@ def load(
         DataError: if a file is missing or was not written by ut_keras.
         HParamError, CheckpointError: if the hparams or the weights cannot be used.
     """
-    directory = os.path.expanduser(file_error.checked_path(output_dir, "output_dir"))
+    directory = file_error.checked_path(output_dir, "output_dir")
     run_directory.check_arguments(checkpoint_path, problem, data_dir)
     if directory.startswith(hub.PREFIX):
         directory = hub.fetch(directory)

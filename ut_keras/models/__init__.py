@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from ut_keras import registry
 from ut_keras.data import features as features_lib
 from ut_keras.errors import UserError
+from ut_keras.files import file_error
 from ut_keras.hparam_schema import BasicHParams
 from ut_keras.hparam_schema.field import HParamError
 from ut_keras.models import missing_models
@@ -194,7 +195,7 @@ def get(
         )
     if hasattr(problem, "with_hparams"):  # `problem` may be another object with features
         problem = problem.with_hparams(hparams)
-    specs = problem.feature_specs(data_dir)
+    specs = problem.feature_specs(file_error.optional_path(data_dir, "data_dir"))
     if name in _WITH_ENCODER_VARIANT and specs["targets"].modality == "class_label":
         logging.getLogger("ut_keras").warning(
             "The targets are classes, and %s predicts the class with a decoder of one position, as "

@@ -10,6 +10,7 @@ import keras
 
 from ut_keras import hparam_schema
 from ut_keras.data.features import FeatureSpec
+from ut_keras.files import file_error
 from ut_keras.layers.basic import freezable, plugged_in
 from ut_keras.models import fitted_model, weight_files
 from ut_keras.models.freezing import freeze, frozen
@@ -93,7 +94,7 @@ class KerasModel(freezable.Freezable, fitted_model.FittedModel):
                 onnxruntime is installed and cannot load the ONNX file. The method then removes
                 this file.
         """
-        filepath = os.path.expanduser(filepath)
+        filepath = file_error.checked_path(filepath, "filepath")
         if input_signature is None:
             if format != "tf_saved_model":
                 free = (name for name in self.input_features if None in self._shape_of(name, None))
@@ -107,13 +108,22 @@ class KerasModel(freezable.Freezable, fitted_model.FittedModel):
         super().export(filepath, format=format, input_signature=input_signature, **kwargs)
         if format == "onnx" and importlib.util.find_spec("onnxruntime"):
             try:
-                onnx_file.check(os.fspath(filepath))
+                onnx_file.check(filepath)
             except ValueError:
                 os.remove(filepath)
                 raise
 
+    @functools.wraps(keras.Model.save)
+    def save(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
+        super().save(file_error.checked_path(filepath, "filepath"), *args, **kwargs)
+
+    @functools.wraps(keras.Model.save_weights)
+    def save_weights(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
+        super().save_weights(file_error.checked_path(filepath, "filepath"), *args, **kwargs)
+
     @functools.wraps(keras.Model.load_weights)
     def load_weights(self, filepath: Any, skip_mismatch: bool = False, **kwargs: Any) -> None:
+        filepath = file_error.checked_path(filepath, "filepath")
         self._build_late_layers()
         if not skip_mismatch and not kwargs:
             shapes = [weight.shape for weight in self.weights]

@@ -25,7 +25,7 @@ _MOST_NAMES = 3  # maximum number of weights in an error message
 
 
 def check(
-    path: str | os.PathLike[str], shapes: Sequence[Sequence[int]], save: Callable[[str], None]
+    path: str | os.PathLike[str], shapes: Sequence[Sequence[int]], save: Callable[..., None]
 ) -> None:
     """Check a file before `load_weights` reads it.
 

@@ -22,6 +22,7 @@ from ut_keras.data import contract, features, tfrecords
 from ut_keras.data.reading import packing, reading_options
 from ut_keras.data.writing import generation
 from ut_keras.errors import DataError
+from ut_keras.files import file_error
 from ut_keras.problems import older_records, perplexity, problem
 from ut_keras.t2t import (
     example_features,
@@ -190,6 +191,7 @@ class Adapted(problem.Problem):
 
     def _encoders_and_hparams(self, data_dir):
         """Return the encoders and the problem's T2T hparams for a given data_dir."""
+        data_dir = file_error.optional_path(data_dir, "data_dir")
         if data_dir not in self._cache:
             self._cache[data_dir] = package_features.read(
                 self.t2t, self.name, self._run_hparams, data_dir
@@ -224,7 +226,8 @@ class Adapted(problem.Problem):
         num_processes: int | None = None,
         max_cases: int | None = None,
     ) -> dict[str, int]:
-        tmp_dir = os.path.expanduser(tmp_dir or "")
+        data_dir = file_error.checked_path(data_dir, "data_dir")
+        tmp_dir = file_error.optional_path(tmp_dir, "tmp_dir") or ""
         if tmp_dir:
             os.makedirs(tmp_dir, exist_ok=True)  # t2t-datagen also creates the folder
         os.makedirs(data_dir, exist_ok=True)

@@ -30,6 +30,7 @@ from typing import Any
 from ut_keras.data import features
 from ut_keras.data.reading import reading_options
 from ut_keras.errors import DataError
+from ut_keras.files import file_error
 from ut_keras.problems import problem
 from ut_keras.t2t import adapted_problem, overridden, text_problems
 from ut_keras.t2t import problem as t2t_problem
@@ -115,6 +116,7 @@ class AdaptedMulti(problem.Problem):
         return self.tasks[0].target_space_id
 
     def feature_encoders(self, data_dir: str | None) -> problem.Encoders:
+        data_dir = file_error.optional_path(data_dir, "data_dir")
         # This call also reads the target space of the first problem, so it is necessary even if the
         # extended vocabulary is known.
         encoder = self.tasks[0].feature_encoders(data_dir)["targets"]

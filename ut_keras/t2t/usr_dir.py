@@ -57,6 +57,7 @@ from typing import Any
 
 from ut_keras import errors
 from ut_keras.data.writing import process_pool
+from ut_keras.files import file_error
 from ut_keras.process import short_names, tensorflow_log
 from ut_keras.t2t import missing, modules, tf1_compat
 
@@ -84,7 +85,7 @@ def load(
         Exception: any error that the package raises.
     """
     tf1_compat.fill_flags(flags or {})
-    folder = os.path.realpath(directory)
+    folder = os.path.realpath(file_error.checked_path(directory, "directory"))
     name = _module_name(folder)
     if not _folders:
         sys.meta_path.insert(0, _Finder())

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable
 
 from ut_keras.errors import DataError
-from ut_keras.files import path_lock
+from ut_keras.files import file_error, path_lock
 from ut_keras.text.subword_text_encoder import SubwordTextEncoder
 from ut_keras.text.text_encoder_base import (
     EOS,
@@ -105,6 +105,7 @@ def store_new(encoder: "SubwordTextEncoder | TokenTextEncoder", path: str) -> No
     The existing file must not be replaced, because the other process has encoded its data with this
     vocabulary.
     """
+    path = file_error.checked_path(path, "path")
     while not os.path.exists(path):
         try:
             with path_lock.held(path, "Data must be generated"):

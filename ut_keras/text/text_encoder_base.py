@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ut_keras.errors import DataError
-from ut_keras.files import whole_file
+from ut_keras.files import file_error, whole_file
 from ut_keras.text import text_lines
 from ut_keras.text.ragged_ids import RaggedIds
 
@@ -67,6 +67,7 @@ def read_lines(filename: str) -> list[str]:
     Raises:
         DataError: if the file does not exist or is not UTF-8.
     """
+    filename = file_error.checked_path(filename, "filename")
     if not os.path.isfile(filename):
         raise DataError(
             f"A vocabulary file must exist. Received: {filename}, which is not a file."
@@ -94,7 +95,7 @@ def _other_vocabularies(filename):
 
 def write_lines(filename: str, lines: Iterable[str]) -> None:
     """Write lines to a file. If an error occurs, the old file is kept."""
-    with whole_file.writing(filename) as file:
+    with whole_file.writing(file_error.checked_path(filename, "filename")) as file:
         file.writelines(line + "\n" for line in lines)
 
 

@@ -203,6 +203,7 @@ def save_all(seen: "Observation", directory: str) -> list[str]:
     Raises:
         UsageError: as for `check_only_own_files`.
     """
+    directory = file_error.checked_path(directory, "directory")
     check_only_own_files(directory)
     figures = {}
     for kind, found in seen.maps.items():
@@ -232,7 +233,7 @@ def check_only_own_files(directory: str) -> None:
     Raises:
         UsageError: if there is such a file. The message names the first such file.
     """
-    for path in _pictures(directory):
+    for path in _pictures(file_error.checked_path(directory, "directory")):
         file_error.check_is_file(path)
         if not _is_own_file(path):
             raise UsageError(
