@@ -153,6 +153,23 @@ def test_find_does_not_suggest_to_rename_unshuffled_files(tmp_path):
         tfrecords.find(tmp_path, "new_name", "train")
 
 
+def test_find_rejects_an_incomplete_copy_of_an_unshuffled_file(tmp_path):
+    """T2T writes the copy under its final name. A file may end after any record."""
+    final = tfrecords.shard_paths(tmp_path, "name", "train", 2)
+    unshuffled = tfrecords.shard_paths(tmp_path, "name-unshuffled", "train", 2)
+    examples = [{"inputs": [2, i]} for i in range(8)]
+    tfrecords.write(examples, final)
+    tfrecords.write(examples[::-1], unshuffled)
+    os.remove(unshuffled[0])
+    assert tfrecords.find(tmp_path, "name", "train") == final
+    tfrecords.write(examples[:3], final[1:])
+    with pytest.raises(DataError, match=f"{final[1]} must have the .* remove {unshuffled[1]}"):
+        tfrecords.find(tmp_path, "name", "train")
+    tfrecords.write(examples, tfrecords.shard_paths(tmp_path, "name-unshuffled", "train", 9))
+    os.remove(unshuffled[1])
+    assert tfrecords.find(tmp_path, "name", "train") == final
+
+
 def test_find_names_compressed_files(tmp_path):
     (tmp_path / "name-train-00000-of-00002.gz").touch()
     with pytest.raises(DataError, match=r"such as name-train-00000-of-00002\.gz\. Decompress"):

@@ -97,7 +97,42 @@ def find(data_dir: str, filename: str, split: str) -> list[str]:
             raise DataError(f"A TFRecord file must be a regular file. Received: {path}.")
         with open(path, "rb"):  # unlike TensorFlow, `open` names an unreadable file in its error
             pass
+    _check_shuffled(data_dir, filename, split, paths)
     return paths
+
+
+def _check_shuffled(data_dir, filename, split, paths):
+    """Check that no file is an incomplete copy of its unshuffled file.
+
+    T2T writes the records of an unshuffled file in another order, and then removes it. If T2T is
+    stopped while it writes, both files remain.
+    """
+    name, count = f"{filename}-unshuffled", len(paths)
+    for shard in _shards_by_count(data_dir, name, split).get(count, ()):
+        if shard >= count:
+            continue
+        path, unshuffled = paths[shard], shard_paths(data_dir, name, split, count)[shard]
+        size, expected = os.path.getsize(path), os.path.getsize(unshuffled)
+        if size != expected:
+            raise DataError(
+                f"{path} must have the size of its unshuffled file, {expected:,} bytes. "
+                f"Received: {size:,} bytes. A generation probably did not finish, so generate the "
+                f"data again. If the file is complete, remove {unshuffled}."
+            )
+
+
+def of_other_splits(path: str) -> list[str]:
+    """Return the paths of the shards of the same problem that belong to other splits.
+
+    Args:
+        path: str, the path of a shard.
+    """
+    folder = os.path.dirname(path) or "."
+    filename, split = parse_path(path)
+    others = {f"{filename}-{name}" for name in _SPLITS if name != split}
+    names = (name for name in os.listdir(folder) if _SHARD.search(name))
+    found = (os.path.join(folder, name) for name in names if _SHARD.sub("", name) in others)
+    return sorted(filter(os.path.isfile, found))
 
 
 def _other_data(data_dir, filename, split):

@@ -81,6 +81,25 @@ def test_check_shares_notes_copied_and_incomplete_files(tmp_path, capsys, copied
     assert not note or re.search(note, lines[0])
 
 
+@pytest.mark.parametrize("replaced", ["train", "dev"])
+def test_check_shares_notes_a_file_that_replaced_a_file_of_another_split(
+    tmp_path, capsys, replaced
+):
+    files = _write(tmp_path)
+    dev = tfrecords.shard_paths(tmp_path, "p", "dev", 1)
+    tfrecords.write([{"targets": [9] * (1 + i % 7)} for i in range(16)], dev)
+    tfrecords.write([{"targets": [9]}] * 16, tfrecords.shard_paths(tmp_path, "q", "dev", 1))
+    for split in (files, dev):
+        _get(split).check_shares()
+    assert not capsys.readouterr().out
+    train = files[1]
+    shutil.copy(*((dev[0], train) if replaced == "train" else (train, dev[0])))
+    for split in (files, dev):
+        _get(split).check_shares()
+    [line] = capsys.readouterr().out.splitlines()
+    assert f"{dev[0]} and {train} have the same records" in line
+
+
 def test_index_raises_the_limit_of_open_files(tmp_path):
     files = _write(tmp_path, num_shards=50)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -102,7 +102,7 @@ class RecordIndex:
 
         Data generation distributes the examples evenly over the files, so an empty file is damaged.
         The method prints a note if a file has far fewer records than another file, or if two files
-        have the same records.
+        of a problem have the same records, also if the files belong to different splits.
 
         Raises:
             DataError: if a file is empty. The message names the file.
@@ -133,12 +133,17 @@ class RecordIndex:
             )
 
     def _note_equal_files(self, files):
-        """Print a note if two of the files of a split have the same records."""
+        """Print a note if a file has the same records as another file of the problem."""
         by_size = collections.defaultdict(list)
         for file, size in zip(files, np.diff(self._file_starts)[files].tolist(), strict=True):
             by_size[size].append(self.files[file])
+        for path in tfrecords.of_other_splits(self.files[files[0]]):
+            if (size := os.path.getsize(path)) in by_size:
+                by_size[size].append(path)
         first: dict[str, str] = {}  # maps the content of a file to its path
-        for path in itertools.chain(*(paths for paths in by_size.values() if len(paths) > 1)):
+        # The notes of all splits about two files are equal, so only the first note is printed.
+        several = (sorted(paths) for paths in by_size.values() if len(paths) > 1)
+        for path in itertools.chain(*several):
             other = first.setdefault(tfrecords.fingerprint([path]), path)
             if other != path:
                 print_once(
