@@ -271,3 +271,17 @@ def test_compile_rejects_dtypes_that_round_ids():
         model.compile(loss=cross_entropy(from_logits=True, dtype="float32"))
     finally:
         keras.config.set_floatx(earlier)
+
+
+@pytest.mark.parametrize("loss", [None, "own"])
+def test_metrics_of_keras_read_labels_and_weights_of_both_shapes(loss):
+    """TensorFlow traces one step for the shapes [B] and [B, 1]. Its tensors have no known rank."""
+    own = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model = examples.make("plain_encoder", QUIET)
+    model.compile("sgd", loss and own, metrics=["accuracy"], weighted_metrics=["accuracy"])
+    features, weights = {"inputs": examples.INPUTS}, np.float32([1, 0, 3])
+    found = [
+        model.test_on_batch(features, examples.CLASSES.reshape(shape), weights.reshape(shape))
+        for shape in ([3], [3, 1], [3])
+    ]
+    assert found[1] == found[2] == pytest.approx(found[0], rel=1e-5)

@@ -195,8 +195,7 @@ class TrainStepModel(compiled_model.CompiledModel):
         Keras calls this method from a train step that a user wrote. As in T2T, the loss smooths the
         labels only in training.
         """
-        y = array_checks.single("y", y)
-        sample_weight = array_checks.single("sample_weight", sample_weight)
+        y, sample_weight = self._of_known_rank(y, sample_weight)
         array_checks.check_targets(y, must_be_dense=True)
         if not self.has_default_loss:
             compiled_model.check_one_hot(self.loss, y, y_pred)
@@ -213,11 +212,26 @@ class TrainStepModel(compiled_model.CompiledModel):
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> dict[str, Any]:
         """Compute the metrics. Keras first calls this method once with symbolic tensors."""
-        y = array_checks.single("y", y)
-        sample_weight = array_checks.single("sample_weight", sample_weight)
+        y, sample_weight = self._of_known_rank(y, sample_weight)
         array_checks.check_targets(y)
         y_pred, y, sample_weight = self.match_lengths(y_pred, y, sample_weight)
         return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    def _of_known_rank(self, y, weights):
+        """Return the targets and the weights of a batch with a known rank.
+
+        Class labels and weights can have the shape [B] in one batch and [B, 1] in the next batch.
+        TensorFlow then traces one step for both, in which the rank is unknown. Keras' losses and
+        metrics require a known rank.
+        """
+        y = array_checks.single("y", y)
+        weights = array_checks.single("sample_weight", weights)
+        if isinstance(y, tf.Tensor) and y.shape.rank is None and self.class_labels:
+            y = tf.reshape(y, [-1, 1])
+        if isinstance(weights, tf.Tensor) and weights.shape.rank is None:
+            is_one_each = self.class_labels
+            weights = tf.reshape(weights, [-1]) if is_one_each else weights_lib.as_matrix(weights)
+        return y, weights
 
     def _weights_of_losses(self, logits, weights):
         """Return the weights in a shape that suits Keras' losses.
