@@ -1,3 +1,6 @@
+import collections
+import types
+
 import keras
 import numpy as np
 import pytest
@@ -198,6 +201,39 @@ def test_methods_read_pandas_objects():
             method(wrong, ids, verbose=0)
         with pytest.raises(ValueError, match=r"must be ids in \[0, 9\)\. Received: 11"):
             method(wrong | {"inputs": ids}, _PandasObject(ids + 6), verbose=0)
+
+
+@pytest.mark.parametrize(
+    "make", [collections.OrderedDict, collections.UserDict, types.MappingProxyType]
+)
+def test_methods_read_every_mapping_and_pandas_objects_in_it(make):
+    """Keras does not accept all mappings. The tokenizers of Hugging Face return a `UserDict`."""
+    hp = hparams.get("universal_transformer_tiny", "hidden_size=4,num_heads=1,filter_size=4")
+    model = models.get("universal_transformer", hp, vocab_sizes=dict.fromkeys(SPECS, 9))
+    model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+    ids = np.array([[3, 4, 1], [5, 1, 0]])
+    given = _PandasObject(ids)
+    x, y = make({"inputs": given, "targets": given}), make({"targets": given})
+    expected = model.evaluate({"inputs": ids, "targets": ids}, ids, verbose=0)
+    assert model.evaluate(x, y, verbose=0) == expected
+    history = model.fit(x, y, validation_data=(x, given), shuffle=False, verbose=0).history
+    assert history["val_loss"] == expected[:1]
+    assert model.predict(x, verbose=0).shape == (2, 3, 9)
+    assert model.predict_on_batch(x).shape == (2, 3, 9)
+    assert model.test_on_batch(x, given) == pytest.approx(expected)
+    model.train_on_batch(x, given, sample_weight=_PandasObject([1.0, 2.0]))
+
+
+def test_pandas_objects_in_lists_and_named_tuples_become_arrays():
+    given, batch = _PandasObject([1, 2]), collections.namedtuple("Batch", "x y")
+    for data in ([given, {"a": given}], batch(given, {"a": given})):
+        first, second = array_checks.plain(data)
+        assert first is second["a"] is given.values
+
+
+def test_datasets_of_hugging_face_are_no_mappings():
+    splits = type("DatasetDict", (dict,), {"__module__": "datasets.dataset_dict"})()
+    assert array_checks.plain(splits) is splits
 
 
 _LISTS = np.array([[3, 1], [4, 5, 1]], object)

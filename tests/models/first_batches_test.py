@@ -1,5 +1,8 @@
 """Tests of the checks of first batches. Each batch must be read exactly once."""
 
+import sys
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -84,6 +87,93 @@ def test_module_grain_of_a_user_is_not_read():
     record, batches = _Record(), Batches([({"inputs": np.array([1])}, 1)])
     assert first_batches.observed(batches, record.check) is batches
     assert not record.batches
+
+
+class _Tensor:
+    """Has the methods of a tensor of torch that Keras and the checks call."""
+
+    __module__ = "torch"
+
+    def __init__(self, values):
+        self.values = np.array(values)
+        self.shape, self.dtype = self.values.shape, self.values.dtype
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+    def cpu(self):
+        return self
+
+    detach = cpu
+
+
+class DataLoader:
+    """Has the attributes of torch's `DataLoader` that Keras reads."""
+
+    __module__ = "torch.utils.data.dataloader"
+
+    def __init__(self, dataset):
+        self.dataset, self.batch_size, self.reads = dataset, 1, []
+
+    def __len__(self):
+        return len(self.dataset)
+
+    def __iter__(self):
+        self.reads.append(0)
+        for x, y in self.dataset:
+            self.reads[-1] += 1
+            yield [{name: _Tensor(ids) for name, ids in x.items()}, _Tensor(y)]
+
+
+class OwnLoader(DataLoader):
+    __module__ = "__main__"
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    """Let Keras import a module `torch` with the loader above."""
+    module = types.ModuleType("torch")
+    module.utils = types.SimpleNamespace(data=types.SimpleNamespace(DataLoader=DataLoader))
+    monkeypatch.setitem(sys.modules, "torch", module)
+
+
+@pytest.mark.parametrize("loader", [DataLoader, OwnLoader])
+def test_first_batch_of_a_torch_loader_is_checked(loader):
+    """The check begins no loop of its own, which would change the order of a shuffling loader."""
+    record = _Record()
+    batches = loader([({"inputs": [[i]]}, [[i]]) for i in range(3)])
+    observed = first_batches.observed(batches, record.check)
+    assert batches.reads == [] and isinstance(observed, loader) and len(observed) == 3
+    for _ in range(2):
+        assert [y.values.tolist() for _, y in observed] == [[[0]], [[1]], [[2]]]
+    assert batches.reads == [3, 3]
+    [(x, y, weights)] = record.batches
+    assert x["inputs"].tolist() == y.tolist() == [[0]] and weights is None
+    assert type(batches) is loader
+
+
+def test_methods_check_the_first_batch_of_a_torch_loader(torch, caplog):
+    loader = DataLoader(list(_batches()))
+    model = _model()
+    model.fit(loader, verbose=0, shuffle=False)
+    assert int(model.optimizer.iterations) == 3
+    for method, words in (
+        (None, ("padding='post'", "do not shift", "EOS, the id 1")),
+        (model.evaluate, ("padding='post'", "do not shift")),
+        (model.predict, ("padding='post'",)),
+    ):
+        if method:
+            caplog.clear()
+            method(loader, verbose=0)
+        assert all(sum(word in line for line in caplog.messages) == 1 for word in words)
+
+
+def test_tensors_in_a_generator_are_checked():
+    features = {"inputs": tf.constant([[5, 9, 1]]), "targets": tf.constant([[5, 6, 1]])}
+    record = _Record()
+    first_batches.observed((batch for batch in [(features, features["targets"])]), record.check)
+    [(x, y, _)] = record.batches
+    assert isinstance(x["inputs"], np.ndarray) and isinstance(y, np.ndarray)
 
 
 def test_error_of_the_check_ends_the_reading():

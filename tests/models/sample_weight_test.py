@@ -196,6 +196,55 @@ def test_negative_or_infinite_weights_raise(wrong):
         assert np.sign(got) == sign
 
 
+_FEWER = r"weight for each of the 3 examples\. Received: an array of shape"
+
+
+@pytest.mark.parametrize(
+    ("weights", "match"),
+    [
+        (np.array([1.0, 2.0, 0.0], object), "real numbers .*Received: float, dtype object"),
+        (np.array([1, None, 0]), "real numbers .*Received: NoneType and int, dtype object"),
+        (np.array(["1", "2", "0"]), "real numbers .*Received: str, dtype <U1"),
+        (np.array([1, 2, 1j]), "real numbers .*Received: complex, dtype complex128"),
+        (np.array([1, 2, 1e39]), "be finite .*Received: inf"),
+        (np.ones((1, 4)), _FEWER),
+        (np.ones(1), _FEWER),
+        (np.ones(()), _FEWER),
+        (tf.ragged.constant([[1.0], [1, 2], [3]]), "Received: a RaggedTensor"),
+    ],
+)
+def test_weights_that_are_no_numbers_of_examples_raise(weights, match):
+    """TensorFlow would use one weight for all examples, and 1e39 would give the loss NaN."""
+    model, _ = _compiled("universal")
+    for method in (model.fit, model.evaluate, model.train_on_batch, model.test_on_batch):
+        with pytest.raises(ValueError, match=f"^sample_weight must .*{match}"):
+            method(*_batch("universal"), sample_weight=weights)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "bool", "float16", tf.bfloat16.as_numpy_dtype])
+def test_weights_of_every_numeric_dtype(dtype):
+    weights = np.array([1, 0, 1]).astype(dtype)
+    expected = _update("universal", sample_weight=np.float32([1, 0, 1]))
+    _assert_same(_update("universal", sample_weight=weights), expected)
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "match"),
+    [
+        ([1.0, 2.0], "must be a dict .*Received: list"),
+        ({"3": 2.0}, "must have ints as keys. Received: '3'"),
+        ({1.5: 2.0}, "must have ints as keys. Received: 1.5"),
+        ({3: "2"}, "must contain real numbers .*Received: str"),
+        ({3: None}, "must contain real numbers .*Received: NoneType"),
+    ],
+)
+def test_class_weights_that_are_no_numbers_raise(class_weight, match):
+    model, _ = _compiled("universal")
+    for method in (model.fit, model.train_on_batch):
+        with pytest.raises(ValueError, match=f"^class_weight {match}"):
+            method(*_batch("universal"), class_weight=class_weight)
+
+
 def test_negative_weight_in_a_dataset_gives_nan():
     """A graph cannot raise an error on every device. Weights of padding have no effect."""
     targets = tf.constant([[3, 1, 0], [4, 1, 0]])

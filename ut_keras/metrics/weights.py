@@ -7,6 +7,7 @@ the weights in the data. Metrics of entire sequences use the largest weight amon
 sequence.
 """
 
+import numbers
 from collections.abc import Mapping
 
 import numpy as np
@@ -98,21 +99,47 @@ def as_matrix(weights: tf.Tensor) -> tf.Tensor:
     return tf.reshape(weights, [shape[0], tf.reduce_prod(shape[1:])])
 
 
-def check(name: str, weights: np.ndarray) -> None:
-    """Check that all weights are finite, and at least 0.
+def check(name: str, weights: np.ndarray, batch_size: int | None = None) -> None:
+    """Check that all weights are numbers, finite, and at least 0.
 
     The loss is divided by the sum of the weights. Therefore weights of -1 would give the same loss
     as weights of 1.
 
+    Args:
+        name: str, for the error.
+        weights: array.
+        batch_size: int. The number of examples, or None if it is unknown.
+
     Raises:
-        ValueError: if a weight is negative, inf or NaN.
+        ValueError: if a weight is not a real number, if it is negative, NaN or larger than a
+            float32, or if there are weights for more or fewer examples. TensorFlow would broadcast
+            a single weight without an error.
     """
+    _check_numbers(name, weights)
+    if batch_size is not None and weights.shape[:1] != (batch_size,):
+        raise ValueError(
+            f"{name} must have a weight for each of the {batch_size} examples. "
+            f"Received: an array of shape {weights.shape}."
+        )
+    with np.errstate(over="ignore"):
+        weights = weights.astype(np.float32)  # the loss uses this dtype
     wrong = weights[~((weights >= 0) & np.isfinite(weights))]
     if wrong.size:
         raise ValueError(
             f"{name} must be finite and at least 0, because the default loss is divided by the sum "
             f"of the weights. Received: {wrong[0]}. For negative weights, compile the model "
             "with keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)."
+        )
+
+
+def _check_numbers(name, weights):
+    """Raise `ValueError` for an array of objects, texts, dates or complex numbers."""
+    if weights.dtype.kind in "cmMOSU":
+        kinds = sorted({type(value).__name__ for value in weights.ravel().tolist()})
+        raise ValueError(
+            f"{name} must contain real numbers of a numeric dtype. Received: "
+            f"{' and '.join(kinds)}, dtype {weights.dtype}. Convert an array with "
+            'astype("float32").'
         )
 
 
@@ -124,11 +151,22 @@ def of_each_id(class_weight: Mapping[int, float], vocab_size: int) -> np.ndarray
         vocab_size: int, V.
 
     Raises:
-        ValueError: if an id is not in [0, V).
+        ValueError: if `class_weight` is not a dict, if an id is not an int in [0, V), or if a
+            weight is not a number.
     """
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(
+            "class_weight must be a dict from an id to its weight, such as {3: 2.0}. "
+            f"Received: {type(class_weight).__name__}."
+        )
+    others = [number for number in class_weight if not isinstance(number, numbers.Integral)]
+    if others:
+        raise ValueError(f"class_weight must have ints as keys. Received: {others[0]!r}.")
     wrong = [number for number in class_weight if not 0 <= number < vocab_size]
     if wrong:
         raise ValueError(f"class_weight must have ids in [0, {vocab_size}). Received: {wrong[0]}.")
+    values = np.array(list(class_weight.values()))
+    _check_numbers("class_weight", values)
     table = np.ones(vocab_size, np.float32)
-    table[list(class_weight)] = list(class_weight.values())
+    table[list(class_weight)] = values
     return table

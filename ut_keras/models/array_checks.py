@@ -41,30 +41,33 @@ def first_batch(x: Any, y: Any = None, weights: Any = None) -> tuple[Any, Any, A
     if isinstance(x, keras.utils.PyDataset) and x.num_batches:
         x, y, weights = keras.utils.unpack_x_y_sample_weight(x[0])
     if isinstance(x, Mapping):
-        x = {name: _as_array(value) for name, value in x.items()}
-    return x, _as_array(y), _as_array(weights)
+        x = {name: as_array(value) for name, value in x.items()}
+    return x, as_array(y), as_array(weights)
 
 
-def _as_array(value):
-    """Return an eager tensor as an array, and any other value unchanged."""
-    is_eager = isinstance(value, tf.Tensor) and not tf.is_symbolic_tensor(value)
-    return value.numpy() if is_eager else value
+def as_array(value: Any) -> Any:
+    """Return the array of a tensor or pandas object, and other values unchanged."""
+    if is_from(("torch",), value) and hasattr(value, "detach"):
+        return np.asarray(value.detach().cpu())
+    if isinstance(value, tf.Tensor) and not tf.is_symbolic_tensor(value):
+        return value.numpy()
+    return value.to_numpy() if is_from(("pandas",), value) else value
 
 
-def without_pandas(data: Any) -> Any:
-    """Return data of `fit` with arrays instead of pandas objects.
+def plain(data: Any) -> Any:
+    """Return data of `fit` as dicts, tuples, lists and arrays.
 
-    Keras rejects most pandas dtypes, such as "category", with an error that does not name the
-    argument.
+    The function replaces pandas objects and other mappings. Keras rejects most pandas dtypes, such
+    as "category", and mappings such as `UserDict`. Its errors do not name the argument.
 
     Args:
-        data: an argument of `fit`, such as `x` or `validation_data`. The function also replaces the
-            values of a dict or tuple.
+        data: an argument of `fit`, such as `x` or `validation_data`.
     """
-    if isinstance(data, tuple):
-        return tuple(map(without_pandas, data))
-    if type(data) is dict:
-        return {name: without_pandas(value) for name, value in data.items()}
+    if isinstance(data, Mapping) and not is_from(_HUGGING_FACE, data):
+        return {name: plain(value) for name, value in data.items()}
+    if isinstance(data, tuple) or type(data) is list:
+        kind = tuple if isinstance(data, tuple) else list
+        return kind(map(plain, data))
     return data.to_numpy() if is_from(("pandas",), data) else data
 
 

@@ -1,9 +1,10 @@
-"""Check the first batch of a generator, a `tf.data.Dataset` or a Grain dataset.
+"""Check the first batch of a generator, a dataset or a loader of torch.
 
-`fit`, `evaluate` and `predict` use this module. The model still gets each batch once and unchanged,
-also if the data can be read only once.
+`fit`, `evaluate` and `predict` use this module. A dataset is from `tf.data` or Grain. The model
+still gets each batch once and unchanged, also if the data can be read only once.
 """
 
+import copy
 import functools
 import itertools
 import types
@@ -23,9 +24,9 @@ def observed(x: Any, check: Callable[..., Any]) -> Any:
 
     Args:
         x: the data of `fit`, `evaluate` or `predict`. The function returns data other than
-            generators and datasets unchanged. It reads the first batch of a Grain dataset itself
-            and returns the dataset unchanged. The model still gets this batch, because each loop
-            over a Grain dataset begins with it.
+            generators, datasets and a `DataLoader` of torch unchanged. It reads the first batch of
+            a Grain dataset itself and returns the dataset unchanged. The model still gets this
+            batch, because each loop over a Grain dataset begins with it.
         check: bound method with the arguments x, y and weights. Each of them is an array, a dict,
             tuple or list of arrays, or None. The caller must keep a reference to the object of the
             method. If the method raises an exception for a dataset, reading the dataset raises an
@@ -37,8 +38,18 @@ def observed(x: Any, check: Callable[..., Any]) -> Any:
         return _observed_dataset(x, check)
     if isinstance(x, Iterable) and array_checks.is_from(("grain._src",), x):
         for batch in itertools.islice(x, 1):
-            check(*keras.utils.unpack_x_y_sample_weight(batch))
+            _check_batch(check, batch)
+    if any(one.__name__ == "DataLoader" for one in type(x).__mro__) and array_checks.is_from(
+        ("torch.utils.data",), x
+    ):
+        return _observed_loader(x, check)
     return x
+
+
+def _check_batch(check, batch):
+    """Call `check` with the arrays of a batch. The batch may contain tensors."""
+    x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
+    check(*keras.tree.map_structure(array_checks.as_array, (x, y, weights)))
 
 
 def _is_on_host(dataset):
@@ -55,7 +66,7 @@ def _observed_generator(batches, check):
     """Read and check the first batch. Return a generator of all batches."""
     first = list(itertools.islice(batches, 1))
     if first:
-        check(*keras.utils.unpack_x_y_sample_weight(first[0]))
+        _check_batch(check, first[0])
     return _chained(first, batches)
 
 
@@ -66,6 +77,27 @@ def _chained(first, batches):
     """
     # If the reader stops early, `yield from batches` would close `batches`. A chain does not.
     yield from itertools.chain(first, batches)
+
+
+def _observed_loader(loader, check):
+    """Return a copy of a `DataLoader` that calls `check` with its first batch.
+
+    To begin one more loop over the loader would change the random order of the batches. Keras
+    accepts only objects of torch's class, so the copy has a subclass of the loader's class.
+    """
+    is_checked: list[bool] = []
+
+    class Observed(type(loader)):  # type: ignore[misc]
+        def __iter__(self):
+            for batch in super().__iter__():
+                if not is_checked:
+                    is_checked.append(True)
+                    _check_batch(check, batch)
+                yield batch
+
+    observed = copy.copy(loader)
+    observed.__class__ = Observed
+    return observed
 
 
 def _observed_dataset(dataset, check):

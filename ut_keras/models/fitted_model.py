@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras import optimizers
+from ut_keras.layers.basic import id_checks
 from ut_keras.metrics import weights as weights_lib
 from ut_keras.models import (
     array_checks,
@@ -44,7 +45,7 @@ class FittedModel(train_step_model.TrainStepModel):
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         strategy_checks.check_method(self, "fit")
         self._compile_if_needed()
-        given = _without_pandas(_FIT.bind(self, *args, **kwargs).arguments)
+        given = _plain(_FIT.bind(self, *args, **kwargs).arguments)
         generators.check_epochs(given)
         self._check_first_batch(*array_checks.first_batch(*map(given.get, _DATA)))
         validation = keras.utils.unpack_x_y_sample_weight(given.get("validation_data"))
@@ -94,7 +95,7 @@ class FittedModel(train_step_model.TrainStepModel):
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         strategy_checks.check_method(self, "evaluate")
         self._compile_if_needed()
-        given = _without_pandas(_EVALUATE.bind(self, *args, **kwargs).arguments)
+        given = _plain(_EVALUATE.bind(self, *args, **kwargs).arguments)
         more = given.pop("kwargs", {})
         if not more.get("_use_cached_eval_dataset"):  # otherwise `fit` has checked the data
             self._check_arrays(*array_checks.first_batch(*map(given.get, _DATA)))
@@ -105,7 +106,7 @@ class FittedModel(train_step_model.TrainStepModel):
 
     @functools.wraps(keras.Model.predict)
     def predict(self, *args: Any, **kwargs: Any) -> Any:
-        given = _without_pandas(_PREDICT.bind(self, *args, **kwargs).arguments)
+        given = _plain(_PREDICT.bind(self, *args, **kwargs).arguments)
         x, _, _ = array_checks.first_batch(given.get("x"))  # Keras ignores the targets
         self._check_first_features(x)
         self._observe_first_batch(given, "x", "predict_step", self._check_first_features)
@@ -133,14 +134,16 @@ class FittedModel(train_step_model.TrainStepModel):
     def test_on_batch(self, *args: Any, **kwargs: Any) -> Any:
         strategy_checks.check_method(self, "test_on_batch")
         self._compile_if_needed()
-        given = _TEST_ON_BATCH.bind(self, *args, **kwargs).arguments
-        self._check_weights("sample_weight", given.get("sample_weight"))
+        given = _plain(_TEST_ON_BATCH.bind(self, *args, **kwargs).arguments)
+        self._check_weights("sample_weight", *map(given.get, ("sample_weight", "y")))
         if not self.overrides("test_step"):  # otherwise batches may have another form
             self._check_once("test_on_batch", self._check_arrays, given.get("x"), given.get("y"))
-        return super().test_on_batch(*args, **kwargs)
+        del given["self"]
+        return super().test_on_batch(**given)
 
     @functools.wraps(keras.Model.predict_on_batch)
     def predict_on_batch(self, x: Any) -> Any:
+        x = array_checks.plain(x)
         if not self.overrides("predict_step"):  # otherwise batches may have another form
             self._check_once("predict_on_batch", self._check_first_features, x, None)
         return super().predict_on_batch(x)
@@ -156,12 +159,13 @@ class FittedModel(train_step_model.TrainStepModel):
     ) -> Any:
         strategy_checks.check_method(self, "train_on_batch")
         self._compile_if_needed()
+        x, y, sample_weight = map(array_checks.plain, (x, y, sample_weight))
         if class_weight is not None:
             if sample_weight is not None:
                 raise ValueError(_ONE_KIND_OF_WEIGHT)
             table = self._weights_of_classes(class_weight)
             sample_weight = table[np.asarray(array_checks.single("y", y))]
-        self._check_weights("sample_weight", sample_weight)
+        self._check_weights("sample_weight", sample_weight, y)
         if not self.overrides("train_step"):  # otherwise batches may have another form
             self._check_once("train_on_batch", self._check_first_batch, x, y)
         with self._complete_functions():
@@ -262,10 +266,12 @@ class FittedModel(train_step_model.TrainStepModel):
         self._check_weights("class_weight", table)
         return table
 
-    def _check_weights(self, name, weights):
+    def _check_weights(self, name, weights, y=None):
         """Raise `ValueError` for weights that the default loss does not allow."""
         if weights is not None and self.has_default_loss:
-            weights_lib.check(name, np.asarray(array_checks.single(name, weights)))
+            weights = array_checks.single(name, weights)
+            id_checks.check_dense(weights, name)
+            weights_lib.check(name, np.asarray(weights), id_checks.known_batch_size(y))
 
     def _observe_first_batch(self, given, name, step, check):
         """Replace a dataset or generator by one that calls `check` with its first batch.
@@ -308,13 +314,13 @@ class FittedModel(train_step_model.TrainStepModel):
         targets = array_checks.single("y", y) if self.has_default_loss else None
         features = x if isinstance(x, Mapping) else {}
         array_checks.check(self.specs, features, targets, "targets" in self.input_features)
-        self._check_weights("sample_weight", weights)
+        self._check_weights("sample_weight", weights, targets)
 
 
-def _without_pandas(given):
-    """Return the arguments of `fit`, `evaluate` or `predict` with arrays as data."""
+def _plain(given):
+    """Return the arguments of a method of Keras with dicts and arrays as data."""
     data = (*_DATA, "validation_data")
-    replaced = {name: array_checks.without_pandas(given[name]) for name in data if name in given}
+    replaced = {name: array_checks.plain(given[name]) for name in data if name in given}
     return {**given, **replaced}
 
 

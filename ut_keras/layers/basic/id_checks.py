@@ -52,6 +52,11 @@ def known_rank(values: Any) -> int | None:
     return len(shape)
 
 
+def known_batch_size(values: Any) -> int | None:
+    """Return the size of the first axis of an array or a tensor. None: unknown."""
+    return values.shape[0] if known_rank(values) else None
+
+
 def check_batch_sizes(features: Mapping[str, Any], names: Sequence[str]) -> None:
     """Check that the named features have the same batch size.
 
