@@ -1,5 +1,10 @@
 """The test of the positions that a user's layer reads."""
 
+import gc
+import threading
+import time
+import weakref
+
 import keras
 import numpy as np
 import pytest
@@ -77,3 +82,67 @@ def test_rounding_errors_are_no_reading_of_later_positions(dtype):
 
 def test_random_numbers_are_no_reading_of_later_positions():
     assert _probe(RandomNumbers()) == _RANDOM
+
+
+class Failing(keras.layers.Layer):
+    """A layer that the test cannot call."""
+
+    def call(self, x):
+        raise ValueError("no such input")
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_probe_restores_the_setting_after_an_error(before, caplog):
+    tf.config.run_functions_eagerly(before)
+    try:
+        assert _probe(Failing()) == position_probe._UNKNOWN
+        assert "no such input" in caplog.text
+        assert tf.config.functions_run_eagerly() is before
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
+class Slow(keras.layers.Layer):
+    """A layer that records the setting of TensorFlow in each call."""
+
+    def __init__(self):
+        super().__init__()
+        self.settings = set()
+
+    def call(self, x):
+        time.sleep(0.05)
+        self.settings.add(tf.config.functions_run_eagerly())
+        return x
+
+
+class Starting(keras.layers.Layer):
+    """A layer that starts a thread in its first call."""
+
+    def __init__(self, thread):
+        super().__init__()
+        self.thread = thread
+
+    def call(self, x):
+        if self.thread.ident is None:
+            self.thread.start()
+            time.sleep(0.05)
+        return x
+
+
+def test_probes_in_two_threads_keep_the_setting_until_the_end():
+    """If each test restored the setting of its begin, the setting would be wrong in the end."""
+    slow = Slow()
+    other = threading.Thread(target=_probe, args=[slow])
+    _probe(Starting(other))
+    other.join(60)
+    assert slow.settings == {True}
+    assert not tf.config.functions_run_eagerly()
+
+
+def test_results_are_freed_with_their_layers():
+    layer = FourierConvolution()
+    _probe(layer)
+    count, reference = len(position_probe._FOUND), weakref.ref(layer)
+    del layer
+    gc.collect()
+    assert reference() is None and len(position_probe._FOUND) < count

@@ -25,7 +25,7 @@ import logging
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -36,7 +36,9 @@ from ut_keras.ops import own_layers, private_api
 
 _LENGTHS = (64, 8)  # a layer may have a maximum length
 _LOG = logging.getLogger("ut_keras")
+# The results, by layer. An entry disappears together with its layer.
 _FOUND: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_LOCK = threading.RLock()  # reentrant, because a layer in the test may be tested inside another
 
 
 class Reads(NamedTuple):
@@ -95,7 +97,7 @@ def _probe(layer, call, width):
     for length in _LENGTHS:
         try:
             # Keras warns of a Softmax over one position.
-            with warnings.catch_warnings(), _UNTRACED.functions():
+            with warnings.catch_warnings(), _without_traces():
                 warnings.simplefilter("ignore")
                 return _probe_length(layer, call, width, length)
         except Exception as error:  # any error of the user's layer
@@ -153,35 +155,20 @@ def _differ(one, other, tolerance):
     return not np.allclose(one, other, rtol=0, atol=tolerance * np.abs(one).max())
 
 
-class _UntracedFunctions:
-    """A context in which each `tf.function` runs as Python code, without a trace.
+@contextlib.contextmanager
+def _without_traces():
+    """Return a context in which a `tf.function` runs as Python code, untraced.
 
-    TensorFlow has one setting for all threads, so the last thread restores the setting.
+    TensorFlow has one setting for all threads. The lock lets only one thread change it. A
+    `tf.function` that another thread calls in the meantime also runs as Python code.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._number = 0  # of threads in the context
-        self._before = False
-
-    @contextlib.contextmanager
-    def functions(self) -> Iterator[None]:
-        """Return the context."""
-        with self._lock:
-            if not self._number:
-                self._before = tf.config.functions_run_eagerly()
-                tf.config.run_functions_eagerly(True)
-            self._number += 1
+    with _LOCK:
+        before = tf.config.functions_run_eagerly()
+        tf.config.run_functions_eagerly(True)
         try:
             yield
         finally:
-            with self._lock:
-                self._number -= 1
-                if not self._number:
-                    tf.config.run_functions_eagerly(self._before)
-
-
-_UNTRACED = _UntracedFunctions()
+            tf.config.run_functions_eagerly(before)
 
 
 def _scale(weight):
