@@ -16,6 +16,7 @@ import pytest
 import trainer
 import ut_keras
 from tests.bin import small_run
+from ut_keras import problems
 from ut_keras.bin import command_line, decoder, flags, trainer_setup
 from ut_keras.training import output_folder
 
@@ -392,3 +393,16 @@ def test_encoder_rejects_targets_of_other_length_before_training(tmp_path, capsy
     printed = capsys.readouterr()
     assert "--model=transformer_encoder does not fit the data" in printed.err
     assert "Compiling" not in printed.out
+
+
+def test_encoder_trains_on_a_problem_with_weights(data_dir, tmp_path, monkeypatch, capsys):
+    """The check of the lengths before training also reads batches with weights."""
+    import tensorflow as tf
+
+    def preprocess(self, records):
+        return {**records, "weights": tf.cast(records["targets"], tf.float32)}
+
+    monkeypatch.setattr(type(problems.get(_PROBLEM)), "preprocess", preprocess)
+    argv = _argv(data_dir, tmp_path, "--schedule=train", model="transformer_encoder")
+    assert trainer.main(argv) == 0
+    assert "step 4/4" in capsys.readouterr().out

@@ -184,7 +184,7 @@ def _check_encoder_lengths(setup):
     is_class = problem.feature_specs(data_dir)["targets"].modality == "class_label"
     if is_class or model_class.match_lengths is not TransformerEncoder.match_lengths:
         return
-    for features, targets in problem.dataset("train", data_dir, setup.hp).take(10):
+    for features, targets, *_ in problem.dataset("train", data_dir, setup.hp).take(10):
         if targets.shape[1] != features["inputs"].shape[1]:
             raise DataError(f"--model={setup.args.model} does not fit the data. {ENCODER_LENGTHS}")
 
