@@ -97,8 +97,8 @@ class TrainLoop:
         self._profiler = StepProfiler(self.output_dir, self.settings.profile_steps)
         self._reads_in_background = distribution.has_accelerator(self.strategy)
         self._reader = concurrent.futures.ThreadPoolExecutor(max_workers=1)
-        self._reported: _Report | None = None  # the report whose results are being read
-        self._update: Any = None
+        self._pending_report: _Report | None = None  # the report whose results are being read
+        self._compiled_update: Any = None  # the first update compiles it
         self._restore()
 
     def _make_curriculum(self):
@@ -149,7 +149,7 @@ class TrainLoop:
             with self._progress.waiting_for_input():
                 batch = next(self._epochs)
             self._profiler.before_update(self.step + 1)
-            result = self._updated(batch)
+            result = self._run_update(batch)
             self.step += 1
             self.stop.waits = True
             self._profiler.after_update(self.step, result)
@@ -166,21 +166,21 @@ class TrainLoop:
         self._progress.end_line()
         self.seconds += time.monotonic() - started
 
-    def _updated(self, batch):
+    def _run_update(self, batch):
         """Perform one update, and first compile the update if necessary.
 
         Without static shapes, only the first call compiles the update. With static shapes, the
         first call with each batch shape compiles the update for this shape.
         """
-        if self._update is None:
+        if self._compiled_update is None:
             with live_line.Stopwatch("Compiling the first step…", "Compiled the first step"):
-                self._update = self._make_update()
-                return self._update(batch)
-        if not self.settings.static_shapes or self._update.is_compiled_for(batch):
-            return self._update(batch)
+                self._compiled_update = self._make_update()
+                return self._compiled_update(batch)
+        if not self.settings.static_shapes or self._compiled_update.is_compiled_for(batch):
+            return self._compiled_update(batch)
         self._finish_report()
         self._progress.end_line()
-        result = self._update(batch)
+        result = self._compiled_update(batch)
         self._progress.restart_clock()  # the reported speed must not include the compilation
         return result
 
@@ -221,20 +221,20 @@ class TrainLoop:
         """
         flops = self._card_rate.flops(batch) if self._card_rate else None
         self._progress.add(self.step, result, flops)
-        self._finish_report(wait=False)
+        self._finish_report(wait=False)  # the report of an earlier update
         is_logged = self.step % self.settings.log_every_steps == 0
         is_checked = self.step == progress.HALTING_CHECK_STEP
-        is_shown = self._progress.is_due and self._reported is None
+        is_shown = self._progress.is_due and self._pending_report is None
         if not (is_logged or is_checked or is_shown):
             return
-        self._finish_report()
+        self._finish_report()  # only one report can be pending
         scalars, ponder_times = {}, {}
         if is_logged:
             scalars["learning_rate"] = keras.ops.convert_to_tensor(self.optimizer.learning_rate)
             if self._curriculum:
                 scalars["curriculum_length"] = self._curriculum.length
             ponder_times = result.ponder
-        self._reported = _Report(
+        self._pending_report = _Report(
             self.step,
             is_shown,
             is_logged,
@@ -255,10 +255,10 @@ class TrainLoop:
         Args:
             wait: bool. Whether to wait until they were read.
         """
-        report = self._reported
+        report = self._pending_report
         if report is None or not (wait or report.reading.done()):
             return
-        self._reported = None
+        self._pending_report = None
         results, scalars, ponder_times = report.reading.result()
         self._check_finite(self._progress.receive(results))
         if report.is_shown:
@@ -269,17 +269,14 @@ class TrainLoop:
         if report.is_checked and (warning := progress.halting_warning(self._progress.averages())):
             self._progress.print_line(warning)
 
-    def _read_results(self):
-        self._finish_report()
-        self._check_finite(self._progress.fetch())
-
     def _check_finite(self, results):
         for step, values in results:
             if not math.isfinite(values["loss"]):
                 raise self._non_finite(f"loss={values['loss']} at step {step}")
 
     def _before_save(self, step):
-        self._read_results()
+        self._finish_report()
+        self._check_finite(self._progress.fetch())  # the losses of the updates since this report
         if path := saving.non_finite_weight(self.model):
             raise self._non_finite(f"{path} at step {step}")
         self._check_folder(step)
