@@ -38,7 +38,7 @@ class Epochs:
         self._make_epoch = make_epoch
         self._strategy = strategy
         self._epoch = 0
-        self._batch = 0
+        self._num_used = 0  # the number of batches of this epoch that were used
         with tf.device("CPU:0"):
             # The value 0 means that the order is unknown. The order is unknown for older
             # checkpoints and for plain datasets.
@@ -46,8 +46,8 @@ class Epochs:
                 name: tf.Variable(0, dtype=tf.int64, trainable=False)
                 for name in ("epoch", "batch", "order")
             }
-        self._batches: Any = None
-        self._longest: int | None = None
+        self._generator: Any = None  # the result of `_generate`, which reads ahead
+        self._longest: int | None = None  # the limit of `limit_length`
         self._limited_batches: IndexedBatches | None = None  # made when they are first read
 
     @functools.cached_property
@@ -82,7 +82,7 @@ class Epochs:
         self.close()
         self._longest = longest
         self._limited_batches = None
-        if self._batch:
+        if self._num_used:
             self._begin_next_epoch()
 
     @property
@@ -93,25 +93,25 @@ class Epochs:
         return self
 
     def __next__(self) -> Any:
-        if self._batches is None:
-            self._batches = self._generate()
-        return next(self._batches)
+        if self._generator is None:
+            self._generator = self._generate()
+        return next(self._generator)
 
     def close(self) -> None:
         """Stop reading ahead.
 
         The iterator later continues with the batch after the last used batch.
         """
-        batches, self._batches = self._batches, None
-        if batches is not None:
+        generator, self._generator = self._generator, None
+        if generator is not None:
             # Without this call, Python would close the generator when it deletes the generator.
             # Python would then ignore an exception of a signal, and print a stack trace.
-            batches.close()
+            generator.close()
 
     def write_position(self) -> None:
         """Write the current position to `position`, so that a checkpoint can contain it."""
         self.position["epoch"].assign(self._epoch)
-        self.position["batch"].assign(self._batch)
+        self.position["batch"].assign(self._num_used)
         self.position["order"].assign(self._order)
 
     def read_position(self) -> str | None:
@@ -121,7 +121,7 @@ class Epochs:
             str, a message for the user if the order of the batches has changed; otherwise None.
         """
         self._epoch = int(self.position["epoch"])
-        self._batch = int(self.position["batch"])
+        self._num_used = int(self.position["batch"])
         self.close()
         order = int(self.position["order"])
         if not order or order == self._order:
@@ -136,14 +136,14 @@ class Epochs:
     def _generate(self):
         """Yield the batches of this epoch and of all later epochs, and count them."""
         while True:
-            is_new = self._batch == 0
+            is_new = self._num_used == 0
             with readable.errors():
                 for batch in self._remaining_batches():
                     if self._is_end_of_epoch():
                         self._begin_next_epoch()
-                    self._batch += 1
+                    self._num_used += 1
                     yield batch
-            if is_new and self._batch == 0:
+            if is_new and self._num_used == 0:
                 raise EmptyDatasetError(
                     "The training data must have at least one batch. Received: no batch."
                 )
@@ -152,11 +152,11 @@ class Epochs:
     def _is_end_of_epoch(self):
         """Return whether `IndexedBatches` have no further batch in this epoch."""
         batches = self._indexed_batches
-        return batches is not None and self._batch >= batches.num_batches
+        return batches is not None and self._num_used >= batches.num_batches
 
     def _begin_next_epoch(self):
         self._epoch += 1
-        self._batch = 0
+        self._num_used = 0
 
     def _remaining_batches(self):
         """Return the batches after the current position.
@@ -165,8 +165,10 @@ class Epochs:
         remaining batches of this epoch.
         """
         if self._indexed_batches is not None:
-            make = functools.partial(self._indexed_batches.batches_from, self._epoch, self._batch)
+            make = functools.partial(
+                self._indexed_batches.batches_from, self._epoch, self._num_used
+            )
             return distribution.distribute_parts(self._strategy, make)
         dataset = self._make_epoch(self._epoch)
-        dataset = dataset.skip(self._batch) if self._batch else dataset
+        dataset = dataset.skip(self._num_used) if self._num_used else dataset
         return distribution.distribute(self._strategy, dataset)
