@@ -54,9 +54,10 @@ class Summaries:
         """
 
         def is_kept(record):
-            is_own = metrics_file.matches(record, **self.record_filter)
-            is_repeated = drop_last_evaluation and is_own
-            return record["step"] <= last_step - is_repeated
+            is_of_training = metrics_file.matches(record, **self.record_filter)
+            if drop_last_evaluation and is_of_training:
+                return record["step"] < last_step
+            return record["step"] <= last_step
 
         if self.enabled:
             with self._reporting_write_errors():

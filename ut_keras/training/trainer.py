@@ -92,14 +92,15 @@ class Trainer:
             stops = self._should_stop_early()
             check_best_folder(self.output_dir)
             loop.begin()
-            # An earlier run may have saved this step but stopped before the evaluation.
-            is_due = stops or self._is_unevaluated(loop.step, decode)
-            self._summaries.rewind(loop.step, drop_last_evaluation=is_due)
+            # An earlier run may have saved this step but stopped before the evaluation. A run that
+            # early stopping has ended evaluates its last step again and returns the results.
+            evaluates_first = stops or self._is_unevaluated(loop.step, decode)
+            self._summaries.rewind(loop.step, drop_last_evaluation=evaluates_first)
             self._save_missing_best(loop.step)
             while True:
-                if not is_due:
+                if not evaluates_first:
                     loop.train_to(self._next_evaluation(loop.step))
-                is_due = False
+                evaluates_first = False
                 is_last = loop.step >= settings.train_steps
                 throttled = time.monotonic() - evaluated_at < settings.eval_throttle_seconds
                 if is_last or not distribution.from_chief(self.strategy, throttled):
@@ -194,8 +195,8 @@ class Trainer:
         settings = self.settings
         if step >= settings.train_steps:
             return True
-        on_grid = step > 0 and step % max(1, settings.eval_every_steps) == 0
-        is_due = on_grid and not self._summaries.is_evaluated(step, decode)
+        is_evaluation_step = step > 0 and step % max(1, settings.eval_every_steps) == 0
+        is_due = is_evaluation_step and not self._summaries.is_evaluated(step, decode)
         return distribution.from_chief(self.strategy, is_due)
 
     # Methods for evaluation.
