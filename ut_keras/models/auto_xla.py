@@ -100,14 +100,14 @@ class TrainFunctionWithFallback:
     ) -> None:
         self._compiled = compiled
         self._without_xla = without_xla
-        self._is_tried = False
+        self._is_compiled = False
 
     def __call__(self, iterator: Any) -> Any:
         # `_iterator_of` cannot make an iterator over a batch of several replicas. So each of these
         # batches is passed in a list iterator, not only the first one. With iterators of two types,
         # XLA would compile the update twice.
         is_distributed = isinstance(iterator, tf.distribute.DistributedIterator)
-        if self._is_tried:
+        if self._is_compiled:
             return self._compiled(iter([next(iterator)]) if is_distributed else iterator)
         # The first batch is kept, because a failed attempt must not skip it.
         batch = next(iterator)
@@ -115,9 +115,10 @@ class TrainFunctionWithFallback:
         def one_batch():
             return iter([batch]) if is_distributed else _iterator_of(batch, iterator.element_spec)
 
-        self._is_tried = True
         try:
-            return self._compiled(one_batch())
+            logs = self._compiled(one_batch())
+            self._is_compiled = True
+            return logs
         except xla_errors.NOT_COMPILED as error:
             _LOG.warning(
                 "jit_compile='auto': training without XLA, because XLA cannot compile the "
