@@ -160,27 +160,38 @@ class TrainStepModel(compiled_model.CompiledModel):
         # The losses that the model itself adds are the ponder costs. They are already in `terms`.
         # Therefore `added` has only the losses of the layers.
         added = [loss for layer in self.layers for loss in layer.losses]
-        return output, self._weighted(terms, added)
+        terms = self._complete_terms(terms, added)
+        self._display_loss(terms)
+        return output, terms
 
-    def _weighted(self, terms, added):
-        """Apply `loss_weights` of `compile`, and update the loss that Keras displays.
+    def _complete_terms(self, terms, added):
+        """Apply `loss_weights` of `compile`, and add the entry "added".
 
-        Returns:
-            The weighted terms. The entry "added" has the losses that the user's layers added.
+        Args:
+            terms: dict from the name of a loss to a list of `LossTerm`.
+            added: list of the losses that the user's layers added.
         """
-        terms["training"] = [
+        weighted = [
             term._replace(numerator=self._loss_weight * term.numerator)
             for term in terms["training"]
         ]
+        terms = {**terms, "training": weighted}
         if added:
             total = tf.cast(tf.add_n(added), tf.float32)
             terms["added"] = [LossTerm(total, tf.constant(1.0))]
+        return terms
+
+    def _display_loss(self, terms):
+        """Update the loss that Keras displays.
+
+        If a class overrides `compute_loss`, Keras displays the result of that method instead.
+        """
+        if self.overrides("compute_loss"):
+            return
         shown = [tuple(term) for name in terms if name != "extra" for term in terms[name]]
         if extra := terms.get("extra"):  # the list has one term per layer, all with one denominator
             shown.append((tf.add_n([term.numerator for term in extra]), extra[0].denominator))
-        if not self.overrides("compute_loss"):  # otherwise Keras displays the result of that method
-            private_api.loss_tracker(self).add(shown)
-        return terms
+        private_api.loss_tracker(self).add(shown)
 
     def compute_loss(
         self,
@@ -204,7 +215,8 @@ class TrainStepModel(compiled_model.CompiledModel):
         smoothing = self.loss.label_smoothing if training else 0.0
         y_pred, y, sample_weight = self.match_lengths(y_pred, y, sample_weight)
         term = losses.target_term(y_pred, y, smoothing, self.class_labels, sample_weight)
-        terms = self._weighted({"training": [term]}, self.losses)
+        terms = self._complete_terms({"training": [term]}, self.losses)
+        self._display_loss(terms)
         # Keras sums the gradients of the replicas, so each replica returns its share of the loss.
         return losses.total(losses.of_all_replicas(terms))
 
