@@ -50,7 +50,7 @@ class CompiledFunctions:
 
         If the functions are outdated, the dict is empty.
         """
-        if self._is_outdated("decoding"):
+        if self._has_changed_since_last_use("decoding"):
             self._decoding.clear()
         return self._decoding
 
@@ -74,26 +74,29 @@ class CompiledFunctions:
         Args:
             name: "train_function", "test_function" or "predict_function".
         """
-        if self._is_outdated(name):
+        if self._has_changed_since_last_use(name):
             setattr(self._model, name, None)
 
-    def _is_outdated(self, name):
-        """Return whether a function contains other objects than at the last call."""
-        contents = of_forward_pass(self._model)
+    def _has_changed_since_last_use(self, name):
+        """Return whether the model has other objects than at the last use of a function.
+
+        The method also stores the objects of this use.
+        """
+        contents = contents_of_forward_pass(self._model)
         if name == "train_function":
-            contents += _of_update(self._model)
+            contents += _contents_of_update(self._model)
         before = self._contents.get(name, contents)
         self._contents[name] = contents
         return differ(before, contents)
 
 
-def of_forward_pass(model: Any) -> list[Any]:
+def contents_of_forward_pass(model: Any) -> list[Any]:
     """Return the objects that every compiled function of a model contains."""
     layers = [value for value in vars(model).values() if isinstance(value, keras.layers.Layer)]
     return [*layers, model.num_steps]
 
 
-def _of_update(model):
+def _contents_of_update(model):
     """Return the other objects that the train function of a model contains."""
     rates = [private_api.rate_or_schedule(one) for one in weight_optimizers(model.optimizer)]
     return [*rates, *model.trainable_variables, model._class_weights, model._tries_xla]

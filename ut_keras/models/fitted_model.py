@@ -56,15 +56,15 @@ class FittedModel(train_step_model.TrainStepModel):
         private_api.forget_restored_epoch(self)
         class_weight = given.pop("class_weight", None)
         del given["self"]
-        contents = functions_lib.of_forward_pass(self)
+        contents = functions_lib.contents_of_forward_pass(self)
         with (
             self._class_weights_set_to(class_weight),
-            self._complete_functions(),
+            self._train_function_removed_after_error(),
             self._xla_on_gpu(given.get("x")),
             end_of_data.expected(given.get("steps_per_epoch")),
         ):
             history = super().fit(**given)
-        if functions_lib.differ(contents, functions_lib.of_forward_pass(self)):
+        if functions_lib.differ(contents, functions_lib.contents_of_forward_pass(self)):
             warnings.warn(
                 "A layer or num_steps was changed during fit. The change has no effect on training "
                 "until the next call of fit.",
@@ -168,11 +168,11 @@ class FittedModel(train_step_model.TrainStepModel):
         self._check_weights("sample_weight", sample_weight, y)
         if not self.overrides("train_step"):  # otherwise batches may have another form
             self._check_once("train_on_batch", self._check_first_batch, x, y)
-        with self._complete_functions():
+        with self._train_function_removed_after_error():
             return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
 
     @contextlib.contextmanager
-    def _complete_functions(self):
+    def _train_function_removed_after_error(self):
         """Return a context that removes the train function after an error.
 
         The train function may then be incomplete, so Keras must trace a new one.
@@ -217,20 +217,13 @@ class FittedModel(train_step_model.TrainStepModel):
         return self.jit_compile and not self._splits_update
 
     def make_train_function(self, force: bool = False) -> None:
-        """Build the optimizer, then make the train function. Keras calls this method.
-
-        If the first update built the optimizer, TensorFlow would trace the update twice.
-        """
+        """Build the optimizer, then make the train function. Keras calls this method."""
         strategy_checks.check_options(self)
-        # The models of this library build all layers in `__init__`. A user's model may have layers
-        # that are not built yet.
-        is_built = all(layer.built for layer in private_api.flatten_layers(self))
-        if is_built and not self.optimizer.built:
-            with self.distribute_strategy.scope():
-                self.optimizer.build(self.trainable_variables)
+        self._build_optimizer_early()
         self.compiled_functions.remove_outdated("train_function")
-        is_made = self.train_function is not None and not force
-        if self._splits_update and not is_made and (reason := auto_xla.why_not_split(self)):
+        if self.train_function is not None and not force:
+            return
+        if self._splits_update and (reason := auto_xla.why_not_split(self)):
             raise ValueError(
                 f"jit_compile must be False or 'auto' on several replicas: {reason}. "
                 "Received: True."
@@ -238,13 +231,24 @@ class FittedModel(train_step_model.TrainStepModel):
         with auto_xla.jit_compile_set_to(self, self._compiles_all_replicas):
             if self._class_weights is None:
                 super().make_train_function(force)
-            elif not is_made:
+            else:
                 step = self._weighted_train_step
                 self.train_function = private_api.train_function_of(self, step)
-        if self.jit_is_auto and self.jit_compile and not is_made:
+        if self.jit_is_auto and self.jit_compile:
             compiled: Any = self.train_function
             safe: Any = auto_xla.TrainFunctionWithFallback(compiled, self._without_xla)
             self.train_function = safe
+
+    def _build_optimizer_early(self):
+        """Build the optimizer, unless the model has layers that are not built yet.
+
+        If the first update built the optimizer, TensorFlow would trace the update twice. The models
+        of this library build all layers in `__init__`, but a user's model may not.
+        """
+        is_built = all(layer.built for layer in private_api.flatten_layers(self))
+        if is_built and not self.optimizer.built:
+            with self.distribute_strategy.scope():
+                self.optimizer.build(self.trainable_variables)
 
     def _weighted_train_step(self, data):
         """Run `train_step`, with the class weights as sample weights."""
