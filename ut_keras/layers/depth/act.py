@@ -424,11 +424,11 @@ class AdaptiveComputationTime(depth.Depth):
         # interpreter of TensorFlow crashes on such shapes.
         if self.halted_state != "copy" or litert.is_traced():
             return False
-        parts = initial_state_lib.probe_positions(self, self.hidden_size)
+        probed = initial_state_lib.probe_positions(self, self.hidden_size)
         return (
             self.block.mixes_by_attention_alone
             and not self.timing.cache_widths()
-            and not any(reads.other_positions for _, reads in parts)
+            and not any(reads.other_positions for _, reads in probed)
         )
 
     def _can_skip_halted_positions(self, state, inputs):

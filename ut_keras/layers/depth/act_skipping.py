@@ -158,8 +158,8 @@ class _SkippingLoop(NamedTuple):
         """Return the caches of all layers at a step, for the positions at `index`."""
         active = cache_lib.ActiveColumns(index, self.grid)
         layouts = cache_lib.layouts(self.act_layer.block.cache_widths(), self.window, active)
-        index = step if self.has_store_per_step else 0
-        return cache_lib.layer_caches(stores, index, layouts)
+        store_index = step if self.has_store_per_step else 0
+        return cache_lib.layer_caches(stores, store_index, layouts)
 
 
 def forward_running_examples(
