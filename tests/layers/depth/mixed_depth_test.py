@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.layers import layer_checks
 from ut_keras.layers.attention import attention
+from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth import act, mixed_depth, recurrence, stack
 from ut_keras.layers.halting import halting
@@ -96,3 +98,17 @@ def test_ponder_times_come_from_the_recurrence():
     inner = layer.recurrence.forward(before)
     np.testing.assert_allclose(got.ponder_times, inner.ponder_times)
     np.testing.assert_allclose(got.remainders, inner.remainders, atol=1e-6)
+
+
+def test_cache_of_layers_does_not_grow_with_the_steps():
+    layer = _mixed()
+    layer.build((None, None, D))
+    size = cache_lib.CacheSize(tf.constant(B), 1, tf.constant(T), num_steps=5)
+    before, recurrent, after = (_rows(cache) for cache in layer.start_cache(size))
+    assert before == after == _rows(layer.before.start_cache(size._replace(num_steps=None)))
+    once = _rows(layer.recurrence.start_cache(size._replace(num_steps=1)))
+    assert recurrent == [5 * rows for rows in once]
+
+
+def _rows(cache):
+    return [len(store) for store in tf.nest.flatten(cache)]

@@ -106,7 +106,11 @@ class MixedDepth(depth.DepthWrapper):
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
         """Return a tuple with the cache of each part. See `Depth.start_cache`."""
-        return tuple(part.start_cache(size) for part in self._present_layers())
+        once = size._replace(num_steps=None)  # only the recurrence takes several steps
+        return tuple(
+            part.start_cache(size if part is self.recurrence else once)
+            for part in self._present_layers()
+        )
 
     def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
         parts = zip(self._present_layers(), cache, strict=True)
