@@ -2,12 +2,13 @@
 # An `attention_mask` with an axis for heads makes head n use the padding of text n.
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
-# Behaviour: `MultiHeadAttention` combines `attention_mask` with the padding mask of the inputs. A
-#            mask of shape [B, 1, T, T] or [B, heads, T, T] meets a padding mask of shape [B, 1, T],
-#            which then counts as [1, B, 1, T]. If the batch has as many texts as the layer has
-#            heads, head n hides the padding of text n in all texts. Other sizes give an error.
+# Behaviour: `MultiHeadAttention` combines `attention_mask` with the padding mask of the inputs. An
+#            `attention_mask` with an axis for heads has one axis more than the padding mask
+#            [B, T, T], which is therefore used as [1, B, T, T]. If the batch has as many texts as
+#            the layer has heads, head n hides the padding of text n in all texts. Other sizes give
+#            an error, except a batch of one text.
 # Surprise:  The documentation allows masks that broadcast over heads. A mask that hides nothing
-#            must not change the output. Without padding in the inputs, such masks are right.
+#            must not change the output. Without padding in the inputs, such masks work correctly.
 # Output seen (2 texts of 4 tokens, the second has 3 padding tokens; the mask hides nothing):
 #   2 heads, mask [2, 4, 4]:    change / largest output 0.00
 #   2 heads, mask [2, 1, 4, 4]: change / largest output 1.31

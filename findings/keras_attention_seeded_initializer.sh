@@ -3,12 +3,12 @@
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
 # Behaviour: `MultiHeadAttention` makes a copy of `kernel_initializer` for each kernel, so that the
-#            kernels get different values. With a seed, all copies sample the same numbers. So
-#            queries equal keys, and the attention from position i to j equals the attention from j
-#            to i before the softmax. `GroupedQueryAttention` is the same if the numbers of heads
-#            are equal.
-# Surprise:  A seed is meant to make a run repeatable, not to change the model. A comment in the
-#            source says that the copies prevent equal values. There is no warning.
+#            kernels get different values. With a seed, all copies sample the same numbers. In
+#            self-attention, training therefore starts with queries that equal the keys. The score
+#            of position i for position j equals the score of j for i. `GroupQueryAttention` behaves
+#            in the same way if the numbers of heads are equal.
+# Surprise:  A seed should make a run repeatable and not change the model. A comment in the source
+#            says that the copies prevent equal values. There is no warning.
 # Output seen (correlation of the kernels of query and key):
 #   GlorotUniform():       0.01, warnings 0
 #   GlorotUniform(seed=1): 1.00, warnings 0

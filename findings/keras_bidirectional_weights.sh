@@ -4,8 +4,8 @@
 # Version:   keras 3.15.1
 # Behaviour: The constructor stores the weights in an attribute of each direction, and nothing reads
 #            this attribute. The layer starts with random weights.
-# Surprise:  `weights` is a named argument of the constructor. There is no error and no warning,
-#            also if the number or the shapes of the weights are wrong.
+# Surprise:  `weights` is a named argument of the constructor. There is no error and no warning, not
+#            even if the number or the shapes of the weights are wrong.
 # Output seen:
 #   3 weights of 1, 3 weights of -1: 0 of 6 weights have these values
 #   3 weights of wrong shapes: no error

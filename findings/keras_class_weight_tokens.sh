@@ -2,11 +2,10 @@
 # For one class per token, `class_weight` weights a text by the position of its largest class.
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
-# Behaviour: If the targets have the shape [texts, tokens], `fit` takes each row for a one-hot
-#            vector: the class is the argmax of the row. So the largest class id in a text
-#            determines nothing, but its position does. The weight of class 2 is given to texts
-#            whose largest id is at position 2. If the row's argmax is no class in `class_weight`,
-#            the weight is 1.
+# Behaviour: If the targets have the shape [texts, tokens], `fit` reads each text as a one-hot
+#            vector. It uses the argmax, which is the position of the largest id, as the class of
+#            the text. For example, a text whose largest id is at position 2 gets the weight of
+#            class 2. If `class_weight` does not contain this class, the weight is 1.
 # Surprise:  There is no error and no warning. `sparse_categorical_crossentropy` reads the same
 #            targets as ids.
 # Output seen (weights: class 0 has 1, class 1 has 10, class 2 has 100):

@@ -2,12 +2,13 @@
 # With `workers=2`, each validation on a `PyDataset` continues where the previous one stopped.
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
-# Behaviour: With `validation_steps`, the worker threads of a `PyDataset` have loaded more batches
-#            than the validation uses. Keras keeps these batches, and the next validation begins
-#            with them. With `workers=1`, every validation uses the first batches.
-# Surprise:  `workers` is documented as a matter of speed. It changes the data of the second and of
-#            every later validation, so `val_loss` changes without training. `EarlyStopping` and
-#            `ModelCheckpoint(save_best_only=True)` then compare results of different data.
+# Behaviour: With `validation_steps`, the worker threads of a `PyDataset` load more batches than the
+#            validation uses. Keras keeps the unused batches, and the next validation begins with
+#            them. With `workers=1`, every validation uses the first batches.
+# Surprise:  The documentation describes `workers` as a setting for speed. It changes the data of
+#            all validations after the first one, so `val_loss` changes without training.
+#            `EarlyStopping` and `ModelCheckpoint(save_best_only=True)` then compare results of
+#            different data.
 # Output seen (10 batches with the labels 0 to 9, 3 validation steps, no learning):
 #   workers=1: mean label of each validation: [1.0, 1.0, 1.0]
 #   workers=2: mean label of each validation: [1.0, 4.0, 7.0]

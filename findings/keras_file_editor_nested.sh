@@ -2,12 +2,13 @@
 # `KerasFileEditor` drops the weights of layers inside layers.
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
-# Behaviour: `KerasFileEditor(path).resave_weights(…)` writes the weights of a `.keras` file without
-#            the weights of inner layers, such as the eight weights of `MultiHeadAttention`.
-#            `compare` with the model that wrote the file reports errors for the same reason.
-# Surprise:  The class is for inspecting and repairing weight files. A file that is opened and saved
-#            without a change cannot be loaded. With `load_weights(…, skip_mismatch=True)`, the
-#            inner layers keep their random weights.
+# Behaviour: `KerasFileEditor(path).resave_weights(…)` writes the weights of a `.weights.h5` or
+#            `.keras` file without the weights of inner layers, such as the eight weights of
+#            `MultiHeadAttention`. For the same reason, `compare` reports errors for the model that
+#            wrote the file.
+# Surprise:  The class is for inspecting and repairing weight files. If it opens a file and saves it
+#            without a change, the model cannot load the copy. With `load_weights(…,
+#            skip_mismatch=True)`, the inner layers keep their random weights.
 # Output seen (MultiHeadAttention and Dense, 10 weights):
 #   the file has 10 weights, the saved copy has 2
 #   compare: {'status': 'error', 'error_count': 2, 'match_count': 2}

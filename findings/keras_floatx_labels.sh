@@ -5,9 +5,9 @@
 # Behaviour: A loss casts the targets to its dtype, which is `floatx`, before it reads them as ids.
 #            In bfloat16, ids above 256 are rounded to multiples of 2, ids above 512 to multiples of
 #            4, and so on. float16 rounds ids above 2,048.
-# Surprise:  The targets are ints, and the loss needs ints. There is no warning, and the loss falls
-#            as it should, because it reads the rounded ids. An error appears only if a rounded id
-#            is as large as the number of classes.
+# Surprise:  The targets are ints, and the loss needs ints. There is no warning. The loss falls in a
+#            normal way, because it reads the rounded ids. An error appears only if a rounded id is
+#            as large as the number of classes.
 # Output seen (all targets are the class 301 of 1,000):
 #   float32:  loss 0.08, the model predicts class 301
 #   bfloat16: loss 0.08, the model predicts class 300

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# `Lamb(weight_decay=…)` decays the weights outside of the trust ratio.
+# The trust ratio of `Lamb` does not scale the weight decay.
 #
 # Version:   keras 3.15.1
 # Behaviour: In the paper (You et al. 2020, algorithm 2), the decay is added to the step of Adam,
-#            and the trust ratio scales the sum. Keras multiplies the weights by `1 - learning_rate
-#            * weight_decay` before the update, as in `AdamW`, and the trust ratio does not see the
-#            decay.
+#            and the trust ratio scales the sum. As in `AdamW`, Keras multiplies the weights by
+#            `1 - learning_rate * weight_decay` before the update. The trust ratio does not include
+#            the decay.
 # Surprise:  Without gradients, the paper's rule multiplies the weights by `1 - learning_rate` in
 #            each update, for every decay above 0. With a decay of 0.01, Keras decays them 100 times
-#            more slowly. Recipes for LAMB therefore train another model.
+#            more slowly. With the settings of a paper, Keras therefore trains another model.
 # Output seen (weight 2, gradient 0, learning rate 0.1, decay 0.01):
 #   Keras: 1.998, paper: 1.8
 set -euo pipefail

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# A list of losses with a dict of `loss_weights` exchanges the weights of the outputs.
+# With a list of losses and a dict of `loss_weights`, an output can get the weight of another one.
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
 # Behaviour: `compile(loss=[…], loss_weights={…})` sorts the names in the dict and takes the weights
 #            in this order. The list of losses has the order of the model's outputs. If the outputs
-#            are not in alphabetical order, each loss gets the weight of another output.
+#            are not in alphabetical order, losses get the weights of other outputs.
 # Surprise:  The documentation says that a dict maps the names of outputs to weights, and that a
 #            list of losses has the order of the outputs. With a dict of losses, the weights are
 #            right.

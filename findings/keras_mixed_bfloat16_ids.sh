@@ -3,12 +3,12 @@
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
 # Behaviour: `keras.Input((3,))` has the dtype float32, and `fit` casts int ids to it. An
-#            `Embedding` reads such ids correctly. Under the policy `mixed_bfloat16`, any other
-#            layer casts its inputs to bfloat16. So behind a `Reshape`, `Concatenate` or
-#            `TimeDistributed`, ids above 256 are rounded: 301 becomes 300, and the embedding is the
-#            one of another token.
-# Surprise:  The arrays have ints, the layers only move them, and the policy is meant for the
-#            computation. There is no warning. `keras.Input(…, dtype="int32")` avoids it.
+#            `Embedding` reads such ids correctly. Under the policy `mixed_bfloat16`, most other
+#            layers cast their inputs to bfloat16. Therefore `Reshape`, `Concatenate` and
+#            `TimeDistributed` round ids above 256. For example, 301 becomes 300, and the result is
+#            the embedding of another token.
+# Surprise:  The arrays have ints, and these layers should only move numbers. The policy is for
+#            computations. There is no warning. `keras.Input(…, dtype="int32")` avoids the rounding.
 # Output seen (whether each model returns the embedding of token 301 for the id 301):
 #   Embedding:                                       embedding of token 301: True
 #   Reshape, Embedding:                              embedding of token 301: False

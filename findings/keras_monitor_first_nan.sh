@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# If the first `val_loss` is NaN, no later value is an improvement.
+# If the first `val_loss` is NaN, callbacks never see an improvement.
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
 # Behaviour: `EarlyStopping`, `ModelCheckpoint(save_best_only=True)` and `ReduceLROnPlateau` take
-#            the first value as the best one, also if it is NaN. Every comparison with NaN is False,
+#            the first value as the best one, even if it is NaN. Every comparison with NaN is False,
 #            so all later values count as worse.
-# Surprise:  The loss falls in every epoch, but `EarlyStopping` ends the training and restores the
-#            weights of the epoch with NaN. The file of `ModelCheckpoint` keeps these weights, and
-#            the learning rate is reduced. Keras 2 began with an infinite best value.
+# Surprise:  The loss falls in every later epoch, but `EarlyStopping` ends the training and restores
+#            the weights of the epoch with NaN. The file of `ModelCheckpoint` keeps these weights,
+#            and the learning rate is reduced. Keras 2 began with an infinite best value.
 # Output seen (val_loss nan, 4, 3, 2, 1 with patience=3; the learning rate begins at 0.01):
 #   epochs: 4 of 5, best epoch: 1, saved epochs: [1], learning rate at the end: 0.001
 set -euo pipefail

@@ -3,11 +3,11 @@
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
 # Behaviour: `loss` is the mean over all examples. `a_loss` and `b_loss`, the losses of the outputs,
-#            are means over the batches: the last batch has the same weight as the others, also if
-#            it has only one example. `fit` and `evaluate` report such values, also `val_a_loss`.
+#            are means over the batches. The last batch has the same weight as the others, even if
+#            it has only one example. `fit` reports such values, too, such as `val_a_loss`.
 # Surprise:  Keras passes the batch size as the weight, but it is None inside the compiled function.
-#            So with two outputs and weights of 1, `a_loss + b_loss` is not `loss`. Callbacks such
-#            as `EarlyStopping(monitor="val_a_loss")` read the wrong value.
+#            With two outputs and loss weights of 1, `a_loss + b_loss` is therefore not `loss`.
+#            Callbacks such as `EarlyStopping(monitor="val_a_loss")` read the wrong value.
 # Output seen (five examples with the losses 0, 0, 0, 0, 10, batches of 4):
 #   compiled:           a_loss 5.0, b_loss 5.0, loss 4.0
 #   run_eagerly=True:   a_loss 2.0, b_loss 2.0, loss 4.0

@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
-# If a batch has as many texts as each text has tokens, `sample_weight` weights tokens, not texts.
+# If a batch has as many texts as tokens in each text, `sample_weight` weights positions.
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
 # Behaviour: A model has one output for each token, and `fit` or `evaluate` gets one weight for each
 #            text. The loss multiplies values of shape [texts, tokens] by weights of shape [texts].
-#            If the two sizes differ, this is an error. If they are equal, every text is multiplied
-#            by the weights of all texts: token t gets the weight of text t. If the outputs have a
-#            mask, weighted metrics do the same.
-# Surprise:  Without a mask, weighted metrics give each text its weight, so the loss and the metric
-#            of one call disagree. Whether there is an error depends only on the batch size.
+#            If the two sizes differ, this is an error. If they are equal, token t of every text
+#            gets the weight of text t. If the outputs have a mask, weighted metrics do the same.
+# Surprise:  Without a mask, weighted metrics give each text its own weight. The loss and the metric
+#            of one call then disagree. Only the batch size decides whether there is an error.
 # Output seen (4 texts of 4 tokens; only text 0 has errors, of size 1, and only text 0 has weight
 #     1):
 #   weights of shape [4, 4]:        loss 0.2500, weighted metric 1.00

@@ -3,10 +3,10 @@
 #
 # Version:   tensorflow 2.21.0
 # Behaviour: In TensorFlow, a NaN is never the largest score, and `argmax` of only NaN is 0. In
-#            LiteRT, the result depends on the number of scores and on the place of the NaN. It can
-#            be right, or the largest int32.
-# Surprise:  The index is out of range. A program that looks up a class or the next token with it
-#            fails far from the cause. If the program clamps the index, it reads the last row.
+#            LiteRT, the result depends on the number of scores and on the position of the NaN. It
+#            can be right, or the largest int32.
+# Surprise:  The index is out of range. A program that looks up a class or a token with this index
+#            fails far from the cause. If the program clamps the index, it reads the last class.
 # Output seen:
 #   [nan, 1, 2, 3]:              TensorFlow 3, LiteRT 2147483647
 #   [9, 8, 7, 6, nan, 5, 4, 3]:  TensorFlow 0, LiteRT 2147483647

@@ -5,8 +5,8 @@
 # Behaviour: With `lower_case=True`, U+00A0 and U+3000 separate words. With `lower_case=False`, they
 #            are part of a word, so "10\u00a0km" becomes one `[UNK]`. `FastBertTokenizer` separates
 #            the words in both cases, as BERT's own tokenizer does.
-# Surprise:  The argument is about case and accents, but it also changes what separates words. Tests
-#            with lower case do not show it.
+# Surprise:  The argument is for case and accents, but it also changes which characters separate
+#            words. Tests with `lower_case=True` do not show this.
 # Output seen (vocabulary: [UNK], 10, km):
 #   BertTokenizer, cased:          [b'[UNK]']
 #   BertTokenizer, lower case:     [b'10', b'km']

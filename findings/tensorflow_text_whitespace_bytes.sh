@@ -2,14 +2,14 @@
 # `WhitespaceTokenizer` leaves bytes of a no-break space at the end of the word before it.
 #
 # Version:   tensorflow-text 2.21.1
-# Behaviour: The tokenizer splits at all white space of Unicode. A white space such as U+00A0 or
-#            U+3000 has several bytes in UTF-8. Only its last byte is removed. The other bytes stay
-#            at the end of the word, which is then no valid UTF-8. The end in
+# Behaviour: The tokenizer splits at all white space of Unicode. A character such as U+00A0 or
+#            U+3000 has several bytes in UTF-8, but the tokenizer removes only the last byte. The
+#            other bytes stay at the end of the word, which is then not valid UTF-8. The end in
 #            `tokenize_with_offsets` is wrong in the same way. `UnicodeScriptTokenizer` removes all
 #            bytes.
-# Surprise:  "10\u00a0km" and "10 km" have different words, and the first word is in no vocabulary.
-#            Texts from the web often contain U+00A0. A space or newline has one byte, so usual
-#            tests do not show this.
+# Surprise:  "10\u00a0km" and "10 km" give different words, and the first word is in no vocabulary.
+#            Texts from the web often contain U+00A0. A space or newline has one byte, so most tests
+#            do not show this.
 # Output seen:
 #   "a b":      [b'a', b'b'], ends [1, 3]
 #   "a\u00a0b": [b'a\xc2', b'b'], ends [2, 4], not UTF-8

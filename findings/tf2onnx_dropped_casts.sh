@@ -2,11 +2,11 @@
 # tf2onnx removes a cast to float16 or bfloat16 and back, so nothing is rounded.
 #
 # Version:   tf2onnx 1.17.0, tensorflow 2.21.0, onnxruntime 1.32.0
-# Behaviour: `tf.cast(tf.cast(x, tf.bfloat16), tf.float32)` becomes no operation. The converted
-#            model has the exact numbers, and numbers above 65504 do not overflow in float16. Casts
-#            to ints and back are kept.
-# Surprise:  The casts have an effect. A model that was trained with rounded values gives other
-#            outputs after the conversion. There is no warning.
+# Behaviour: tf2onnx drops `tf.cast(tf.cast(x, tf.bfloat16), tf.float32)`, so the converted model
+#            computes with the exact numbers. Numbers above 65504 do not overflow in float16.
+#            tf2onnx keeps casts to ints and back.
+# Surprise:  These casts change the numbers. A model that was trained with rounded values gives
+#            other outputs after the conversion. There is no warning.
 # Output seen (x = [0.1, 301, 1e6]):
 #   bfloat16: TensorFlow [0.100098, 300, 999424], ONNX [0.1, 301, 1e+06]
 #   float16:  TensorFlow [0.0999756, 301, inf], ONNX [0.1, 301, 1e+06]

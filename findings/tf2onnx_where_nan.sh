@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# In a converted `tf.where`, a NaN of the value that is not selected makes the result NaN.
+# After conversion with tf2onnx, `tf.where` returns NaN if the value that it does not select is NaN.
 #
 # Version:   tf2onnx 1.17.0, tensorflow 2.21.0, onnxruntime 1.32.0
 # Behaviour: tf2onnx converts `tf.where(condition, x, y)` to `condition * x + (1 - condition) * y`,
 #            although ONNX has an operation `Where`. If `x` is NaN or infinite where the condition
 #            is False, the product is NaN.
 # Surprise:  `tf.where` is the usual guard against such values, as in `tf.where(x > 0, tf.sqrt(x),
-#            0)` or masks with -inf. Conversion and onnxruntime raise no error. If a value of
-#            `tf.where` is a constant -inf, tf2onnx uses `Where`.
+#            0)`. Conversion and onnxruntime raise no error. If a value of `tf.where` is a constant
+#            -inf, as in masks, tf2onnx uses `Where`.
 # Output seen (x = [-1, 0, 4]):
 #   where(x > 0, sqrt(x), 0): TensorFlow [0. 0. 2.], ONNX [nan  0.  2.]
 #   where(x != 0, 1 / x, 0):  TensorFlow [-1.    0.    0.25], ONNX [-1.     nan  0.25]
