@@ -79,7 +79,7 @@ def test_override_without_effect_prints_one_note(make, capsys):
     [
         ("", "Mine .*generate_samples.*Received: a class without it"),
         ("is_generate_per_split = True", "Mine .*generate_samples"),
-        ("generator = None", "a class without it, .*`generator`.*1.4"),
+        ("generator = None", r"a class without it, .*`generator`.*before 1\.5\.2"),
         ('samples = [{"inputs": 3, "targets": "x"}]', "the text 'inputs'. Received: {'inputs': 3"),
         ('samples = [{"inputs": "x"}]', "dict with the text 'targets'. Received: {'inputs': 'x'}"),
         ('samples = ["x"]', "a dict with the text 'inputs'. Received: 'x'"),

@@ -117,9 +117,8 @@ class RequiredAttribute:
         if problem is None:
             return self
         cls = type(problem)
-        old = (
-            ", but with `generator`, which T2T had before 1.5" if hasattr(cls, "generator") else ""
-        )
+        has_generator = hasattr(cls, "generator")
+        old = ", but with `generator`, which T2T had before 1.5.2" if has_generator else ""
         raise DataError(
             f"{cls.__name__} must define {self._name}. Received: a class without it{old}."
         )
