@@ -19,8 +19,8 @@ _MAX_IDS_SHOWN = 10
 def check_end(problem_name: str, features: Iterable[str], files: Sequence[str]) -> None:
     """Check that EOS occurs once in each feature of a record, at the end.
 
-    In T2T 1.0, the symbols of algorithmic problems have other ids, or inputs have no EOS. In
-    `tiny_algo`, this is so in all versions of T2T.
+    In T2T 1.0, the inputs of algorithmic problems have no EOS. Before 1.0.3, the targets also have
+    no EOS, and the ids begin at 1. In all versions of T2T, `tiny_algo` has no EOS.
 
     Args:
         problem_name: str. The name of the problem, for the error.
@@ -28,7 +28,7 @@ def check_end(problem_name: str, features: Iterable[str], files: Sequence[str]) 
         files: list of str, the files of the split.
 
     Raises:
-        DataError: if a feature has another form.
+        DataError: if EOS is missing at the end of a feature or occurs before the end.
     """
     for (path, record), name in itertools.product(_first_records(files), features):
         ids = record.get(name, [EOS])

@@ -250,8 +250,8 @@ class Text2ClassProblem(Text2TextProblem):
 class TextConcat2ClassProblem(Text2ClassProblem):
     """A classification problem of several texts. A sample's "inputs" are a tuple.
 
-    In a record, the first id of "$" separates the texts, as in T2T. If T2T before 1.11 wrote the
-    record, there is an EOS before each separator. `ut-decoder` accepts only one text.
+    In a record, the first id of "$" separates the texts, as in T2T. Records of T2T before 1.11 also
+    have an EOS before each separator. `ut-decoder` accepts only one text.
     """
 
     line_note = (

@@ -11,8 +11,8 @@ Files that are already unpacked in tmp_dir, as T2T leaves them, are read from th
 File names and vocabulary are those of tensor2tensor 1.11.0; tensor2tensor 1.15.7 no longer has the
 problem. In tensor2tensor 1.2 to 1.8, the vocabulary in data_dir is called `vocab.bpe.32000` and has
 no empty word before "UNK". To use such a folder, copy this vocabulary to the name that the error
-message reports. In tensor2tensor 1.2 to 1.4, this vocabulary does not begin with "<pad>" and
-"<EOS>", so two BPE tokens have the ids of padding and EOS. A note reports this.
+message reports. In tensor2tensor 1.2, this vocabulary has none of "<pad>", "<EOS>" and "UNK", so
+two BPE tokens have the ids of padding and EOS. A note reports this.
 
 `decode/bleu` joins the tokens first. The text stays split into words, so the score differs from
 that of translate_ende_wmt32k.
