@@ -231,7 +231,7 @@ def test_pandas_objects_in_lists_and_named_tuples_become_arrays():
         assert first is second["a"] is given.values
 
 
-def test_datasets_of_hugging_face_are_no_mappings():
+def test_plain_keeps_datasets_of_hugging_face():
     splits = type("DatasetDict", (dict,), {"__module__": "datasets.dataset_dict"})()
     assert array_checks.plain(splits) is splits
 

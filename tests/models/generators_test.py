@@ -1,4 +1,4 @@
-"""`fit` reads a Python generator only once, and validations on a `PyDataset` are compared."""
+"""`fit` reads a Python generator only once and logs validations on different batches."""
 
 import keras
 import numpy as np

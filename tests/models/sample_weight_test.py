@@ -213,8 +213,8 @@ _FEWER = r"weight for each of the 3 examples\. Received: an array of shape"
         (tf.ragged.constant([[1.0], [1, 2], [3]]), "Received: a RaggedTensor"),
     ],
 )
-def test_weights_that_are_no_numbers_of_examples_raise(weights, match):
-    """TensorFlow would use one weight for all examples, and 1e39 would give the loss NaN."""
+def test_invalid_sample_weights_raise(weights, match):
+    """TensorFlow would use a single weight for all examples. With 1e39, the loss would be NaN."""
     model, _ = _compiled("universal")
     for method in (model.fit, model.evaluate, model.train_on_batch, model.test_on_batch):
         with pytest.raises(ValueError, match=f"^sample_weight must .*{match}"):
@@ -222,7 +222,7 @@ def test_weights_that_are_no_numbers_of_examples_raise(weights, match):
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint8", "bool", "float16", tf.bfloat16.as_numpy_dtype])
-def test_weights_of_every_numeric_dtype(dtype):
+def test_sample_weights_may_have_every_numeric_dtype(dtype):
     weights = np.array([1, 0, 1]).astype(dtype)
     expected = _update("universal", sample_weight=np.float32([1, 0, 1]))
     _assert_same(_update("universal", sample_weight=weights), expected)
@@ -238,7 +238,7 @@ def test_weights_of_every_numeric_dtype(dtype):
         ({3: None}, "must contain real numbers .*Received: NoneType"),
     ],
 )
-def test_class_weights_that_are_no_numbers_raise(class_weight, match):
+def test_invalid_class_weights_raise(class_weight, match):
     model, _ = _compiled("universal")
     for method in (model.fit, model.train_on_batch):
         with pytest.raises(ValueError, match=f"^class_weight {match}"):

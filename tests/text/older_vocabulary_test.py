@@ -15,7 +15,7 @@ with open(os.path.join(FOLDER, "encodings.json"), encoding="utf-8") as file:
 
 
 @pytest.mark.parametrize("name", sorted(GOLDEN))
-def test_older_vocabulary_has_ids_of_its_own_version(name, tmp_path):
+def test_older_vocabulary_gives_ids_of_its_own_version(name, tmp_path):
     path = os.path.join(FOLDER, name)
     encoder = text_encoder.SubwordTextEncoder(path)
     assert encoder.subtokens[:2] == ("", "")

@@ -74,7 +74,7 @@ def user_error_context(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def checked_path(path: Any, name: str, error_class: type[UserError] = DataError) -> str:
-    """Return a user's path as a str, with the home folder for a "~" at its beginning.
+    """Return a path as a str, and replace "~" at its beginning by the home folder.
 
     Raises:
         UserError: if the path is empty, or is neither a str nor an `os.PathLike` of a str. The

@@ -1,9 +1,9 @@
-"""Check that a converted model computes the outputs of the model.
+"""Check that a converted model computes the same outputs as the model.
 
     converted_outputs.check("ONNX", function, run, [1, 32], vocab_size)
 
-Converters compute some operations in another way than TensorFlow, and raise no error. For example,
-the ONNX file of `tf.where(x > 0, tf.sqrt(x), 0.0)` returns NaN for negative numbers.
+Some operations compute other results after the conversion, and the converters raise no error. For
+example, the ONNX file of `tf.where(x > 0, tf.sqrt(x), 0.0)` returns NaN for negative numbers.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,16 +23,17 @@ def check(
     shape: list[int],
     vocab_size: int,
 ) -> None:
-    """Compare the outputs for random sources.
+    """Compare the outputs of a model and of its conversion for random sources.
 
-    If two tokens have almost equal probabilities, the outputs may differ for one source. So the
-    check passes if the outputs are equal for one of three sources.
+    If two tokens have almost equal probabilities, the outputs may differ for one source. Therefore
+    the check passes if the outputs are equal for one of three sources.
 
     Args:
         runtime: str, the name of the runtime in errors.
-        function: function from an int32 tensor of shape `shape` to a dict. It is the function that
-            was converted.
-        run: function from an array of the same kind to a dict. It runs the converted model.
+        function: the function that was converted. It maps an int32 tensor of shape `shape` to a
+            dict.
+        run: function that runs the converted model. It maps an int32 array of shape `shape` to a
+            dict.
         shape: list of ints, the shape of a source.
         vocab_size: int, the number of ids.
 
@@ -47,7 +48,7 @@ def check(
         if not different:
             return
     raise ValueError(
-        f"A model for {runtime} must compute the outputs of the model. Received: other "
+        f"The model for {runtime} must compute the same outputs as in TensorFlow. Received: other "
         f"{' and '.join(different)} for random ids. The converter has changed an operation, for "
         "example in a part of your own. Export a SavedModel instead."
     )

@@ -72,8 +72,9 @@ def export_litert(
             channel. With int8 weights, LiteRT decides whether it computes in float32 or in int8.
 
     Raises:
-        ValueError: if an argument is invalid, or LiteRT does not support an operation of the model.
-            The message names the operation.
+        ValueError: if an argument is invalid, or the converted model computes other outputs. Also
+            if LiteRT does not support an operation of the model. The message then names the
+            operation.
     """
     export_arguments.check(model, "export_litert(run.model, path, source_length)")
     if quantize not in QUANTIZATIONS:

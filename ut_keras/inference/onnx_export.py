@@ -55,8 +55,9 @@ def export_onnx(
             search is supported.
 
     Raises:
-        ValueError: if an argument is invalid, a required package is missing, or ONNX does not
-            support an operation of the model. The message names the operation.
+        ValueError: if an argument is invalid, a required package is missing, or the converted model
+            computes other outputs. Also if ONNX does not support an operation of the model. The
+            message then names the operation.
     """
     extras.require("An ONNX export", "onnx", *PACKAGES)
     export_arguments.check(model, "export_onnx(run.model, path, source_length)")

@@ -100,7 +100,7 @@ def as_matrix(weights: tf.Tensor) -> tf.Tensor:
 
 
 def check(name: str, weights: np.ndarray, batch_size: int | None = None) -> None:
-    """Check that all weights are numbers, finite, and at least 0.
+    """Check that all weights are finite numbers of at least 0.
 
     The loss is divided by the sum of the weights. Therefore weights of -1 would give the same loss
     as weights of 1.
@@ -108,12 +108,12 @@ def check(name: str, weights: np.ndarray, batch_size: int | None = None) -> None
     Args:
         name: str, for the error.
         weights: array.
-        batch_size: int. The number of examples, or None if it is unknown.
+        batch_size: int, the number of examples, or None if it is unknown.
 
     Raises:
-        ValueError: if a weight is not a real number, if it is negative, NaN or larger than a
-            float32, or if there are weights for more or fewer examples. TensorFlow would broadcast
-            a single weight without an error.
+        ValueError: if a weight is not a real number, or is negative, NaN or too large for float32;
+            or if the number of weights is not `batch_size`. TensorFlow would use a single weight
+            for all examples without an error.
     """
     _check_numbers(name, weights)
     if batch_size is not None and weights.shape[:1] != (batch_size,):

@@ -46,7 +46,7 @@ def first_batch(x: Any, y: Any = None, weights: Any = None) -> tuple[Any, Any, A
 
 
 def as_array(value: Any) -> Any:
-    """Return the array of a tensor or pandas object, and other values unchanged."""
+    """Return a tensor or pandas object as an array, and any other value unchanged."""
     if is_from(("torch",), value) and hasattr(value, "detach"):
         return np.asarray(value.detach().cpu())
     if isinstance(value, tf.Tensor) and not tf.is_symbolic_tensor(value):
@@ -55,10 +55,10 @@ def as_array(value: Any) -> Any:
 
 
 def plain(data: Any) -> Any:
-    """Return data of `fit` as dicts, tuples, lists and arrays.
+    """Return data of `fit` with pandas objects as arrays, and mappings as dicts.
 
-    The function replaces pandas objects and other mappings. Keras rejects most pandas dtypes, such
-    as "category", and mappings such as `UserDict`. Its errors do not name the argument.
+    Keras rejects most pandas dtypes, such as "category", and mappings such as `UserDict`. Keras'
+    errors do not name the argument.
 
     Args:
         data: an argument of `fit`, such as `x` or `validation_data`.

@@ -78,9 +78,9 @@ class CompiledFunctions:
             setattr(self._model, name, None)
 
     def _has_changed_since_last_use(self, name):
-        """Return whether the model has other objects than at the last use of a function.
+        """Return whether the model has changed since the last use of a function.
 
-        The method also stores the objects of this use.
+        The method also stores the current objects for the next call.
         """
         contents = contents_of_forward_pass(self._model)
         if name == "train_function":

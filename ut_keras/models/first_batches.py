@@ -1,7 +1,7 @@
-"""Check the first batch of a generator, a dataset or a loader of torch.
+"""Check the first batch of a generator, a dataset or a `DataLoader` of torch.
 
-`fit`, `evaluate` and `predict` use this module. A dataset is from `tf.data` or Grain. The model
-still gets each batch once and unchanged, also if the data can be read only once.
+`fit`, `evaluate` and `predict` use this module. The datasets are those of `tf.data` and Grain. The
+model still gets each batch once and unchanged, even if the data can be read only once.
 """
 
 import copy
@@ -82,8 +82,9 @@ def _chained(first, batches):
 def _observed_loader(loader, check):
     """Return a copy of a `DataLoader` that calls `check` with its first batch.
 
-    To begin one more loop over the loader would change the random order of the batches. Keras
-    accepts only objects of torch's class, so the copy has a subclass of the loader's class.
+    An additional loop over the loader would change the random order of the batches, so the copy
+    checks the batch while Keras reads it. Keras accepts only objects of torch's class. Therefore
+    the class of the copy is a subclass of the loader's class.
     """
     is_checked: list[bool] = []
 

@@ -322,7 +322,7 @@ class FittedModel(train_step_model.TrainStepModel):
 
 
 def _plain(given):
-    """Return the arguments of a method of Keras with dicts and arrays as data."""
+    """Return the arguments of a method such as `fit`, with `plain` data."""
     data = (*_DATA, "validation_data")
     replaced = {name: array_checks.plain(given[name]) for name in data if name in given}
     return {**given, **replaced}

@@ -3,8 +3,8 @@
 A generator yields each batch once. Keras reads its first two batches to learn their shapes, and
 keeps them. In every later epoch, Keras finds only these two batches.
 
-A `PyDataset` can have several workers, which load batches in advance. If a validation ends before
-all of them are used, Keras begins the next validation with the others.
+A `PyDataset` can have several workers, which load batches in advance. If a validation does not use
+all of these batches, Keras begins the next validation with the unused batches.
 """
 
 import logging
@@ -22,7 +22,7 @@ def check_epochs(given: Mapping[str, Any]) -> None:
 
     With `steps_per_epoch`, each epoch reads the next batches of the generator. With
     `validation_steps`, each validation reads the first two batches again, and then the next ones.
-    A log line says so. Another log line names a `PyDataset` whose validations use different data.
+    A log line says so. Another log line reports a `PyDataset` whose validations use different data.
 
     Args:
         given: dict, the arguments of `fit` that the caller passed.

@@ -165,7 +165,7 @@ class TrainStepModel(compiled_model.CompiledModel):
         return output, terms
 
     def _complete_terms(self, terms, added):
-        """Apply `loss_weights` of `compile`, and add the entry "added".
+        """Return the terms with the `loss_weights` of `compile` and the entry "added".
 
         Args:
             terms: dict from the name of a loss to a list of `LossTerm`.
@@ -233,8 +233,8 @@ class TrainStepModel(compiled_model.CompiledModel):
         """Return the targets and the weights of a batch with a known rank.
 
         Class labels and weights can have the shape [B] in one batch and [B, 1] in the next batch.
-        TensorFlow then traces one step for both, in which the rank is unknown. Keras' losses and
-        metrics require a known rank.
+        TensorFlow then traces one step for both shapes, so the rank is unknown in this step. Keras'
+        losses and metrics require a known rank.
         """
         y = array_checks.single("y", y)
         weights = array_checks.single("sample_weight", weights)

@@ -80,7 +80,7 @@ def read_lines(filename: str) -> list[str]:
 
 def _other_vocabularies(filename):
     """Return sentences about other vocabularies in a missing file's folder, or ""."""
-    # Some vocabularies of older versions of T2T do not begin with "vocab".
+    # In older versions of T2T, the names of some vocabularies do not begin with "vocab".
     pattern = os.path.join(glob.escape(os.path.dirname(filename)), "*vocab*")
     found = sorted(filter(os.path.isfile, glob.glob(pattern)))
     found = [os.path.basename(path) for path in found]

@@ -276,7 +276,7 @@ class TrainLoop:
 
     def _before_save(self, step):
         self._finish_report()
-        self._check_finite(self._progress.fetch())  # the losses of the updates since this report
+        self._check_finite(self._progress.fetch())  # the losses since the last report
         if path := saving.non_finite_weight(self.model):
             raise self._non_finite(f"{path} at step {step}")
         self._check_folder(step)

@@ -92,8 +92,8 @@ class Trainer:
             stops = self._should_stop_early()
             check_best_folder(self.output_dir)
             loop.begin()
-            # An earlier run may have saved this step but stopped before the evaluation. A run that
-            # early stopping has ended evaluates its last step again and returns the results.
+            # An earlier run may have saved this step but stopped before the evaluation. If early
+            # stopping has ended the run, the last step is evaluated again to return its results.
             evaluates_first = stops or self._is_unevaluated(loop.step, decode)
             self._summaries.rewind(loop.step, drop_last_evaluation=evaluates_first)
             self._save_missing_best(loop.step)

@@ -85,7 +85,7 @@ def test_random_numbers_are_no_reading_of_later_positions():
 
 
 class Failing(keras.layers.Layer):
-    """A layer that the test cannot call."""
+    """A layer that raises an error when it is called."""
 
     def call(self, x):
         raise ValueError("no such input")
@@ -130,7 +130,7 @@ class Starting(keras.layers.Layer):
 
 
 def test_probes_in_two_threads_keep_the_setting_until_the_end():
-    """If each test restored the setting of its begin, the setting would be wrong in the end."""
+    """If each probe restored the setting that it found, the setting would be wrong at the end."""
     slow = Slow()
     other = threading.Thread(target=_probe, args=[slow])
     _probe(Starting(other))

@@ -8,8 +8,8 @@
 
 The segmentation numbers the examples of a row from 1. Attention uses these numbers to separate the
 examples. The rows and the ids are the same as those of T2T's `generator_utils.pack_examples`
-without spacing. T2T packs its problems without spacing. Versions 1.3 to 1.6 write two zeros between
-the examples of a row. Such rows can be read: the zeros are padding of segment 0.
+without spacing. T2T 1.7 and later versions write rows without spacing. T2T 1.3 to 1.6 writes two
+zeros between the examples of a row. Such rows can be read: the zeros are padding of segment 0.
 """
 
 import dataclasses

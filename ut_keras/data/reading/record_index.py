@@ -101,8 +101,8 @@ class RecordIndex:
         """Check that no file of a split with many records is empty.
 
         Data generation distributes the examples evenly over the files, so an empty file is damaged.
-        The method prints a note if a file has far fewer records than another file, or if two files
-        of a problem have the same records, also if the files belong to different splits.
+        The method prints a note if a file has far fewer records than another file. It also prints a
+        note if two files of a problem have the same records, even in different splits.
 
         Raises:
             DataError: if a file is empty. The message names the file.
@@ -141,7 +141,7 @@ class RecordIndex:
             if (size := os.path.getsize(path)) in by_size:
                 by_size[size].append(path)
         first: dict[str, str] = {}  # maps the content of a file to its path
-        # The notes of all splits about two files are equal, so only the first note is printed.
+        # All splits have the same note about two files, so it is printed only once.
         several = (sorted(paths) for paths in by_size.values() if len(paths) > 1)
         for path in itertools.chain(*several):
             other = first.setdefault(tfrecords.fingerprint([path]), path)

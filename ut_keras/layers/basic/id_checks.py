@@ -53,7 +53,7 @@ def known_rank(values: Any) -> int | None:
 
 
 def known_batch_size(values: Any) -> int | None:
-    """Return the size of the first axis of an array or a tensor. None: unknown."""
+    """Return the size of the first axis of an array or tensor. None means unknown."""
     return values.shape[0] if known_rank(values) else None
 
 

@@ -36,9 +36,9 @@ from ut_keras.ops import own_layers, private_api
 
 _LENGTHS = (64, 8)  # a layer may have a maximum length
 _LOG = logging.getLogger("ut_keras")
-# The results, by layer. An entry disappears together with its layer.
+# Maps a layer to its result. Python removes the entry together with the layer.
 _FOUND: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-_LOCK = threading.RLock()  # reentrant, because a layer in the test may be tested inside another
+_LOCK = threading.RLock()  # reentrant, because a test of a layer may test a layer inside it
 
 
 class Reads(NamedTuple):
@@ -157,10 +157,10 @@ def _differ(one, other, tolerance):
 
 @contextlib.contextmanager
 def _without_traces():
-    """Return a context in which a `tf.function` runs as Python code, untraced.
+    """Return a context in which a `tf.function` runs as Python code, without tracing.
 
-    TensorFlow has one setting for all threads. The lock lets only one thread change it. A
-    `tf.function` that another thread calls in the meantime also runs as Python code.
+    TensorFlow has one setting for all threads. The lock lets only one thread change it at a time.
+    If another thread calls a `tf.function` in the meantime, it also runs as Python code.
     """
     with _LOCK:
         before = tf.config.functions_run_eagerly()
