@@ -93,3 +93,42 @@ def test_one_equal_source_of_three_is_sufficient():
         assert source[0, 3:].tolist() == [1, 0, 0]
     with pytest.raises(ValueError, match="Received: other scores for random ids"):
         converted_outputs.check("ONNX", function, lambda x: {**run(x), "scores": [9.0]}, [1, 6], 9)
+
+
+def test_a_neighboring_id_is_another_output():
+    """A relative tolerance would accept the id 20001 instead of 20000."""
+
+    def function(source):
+        return {"outputs": tf.constant([20_000])}
+
+    converted_outputs.check("ONNX", function, lambda x: {"outputs": np.int32([20_000])}, [1, 6], 9)
+    with pytest.raises(ValueError, match="Received: other outputs for random ids"):
+        converted_outputs.check(
+            "ONNX", function, lambda x: {"outputs": np.int32([20_001])}, [1, 6], 9
+        )
+
+
+def test_a_model_with_noise_is_not_compared():
+    """Its outputs differ in each call, so they differ from those of the converted model."""
+
+    def function(source):
+        return {"scores": tf.random.uniform([3])}
+
+    converted_outputs.check("ONNX", function, lambda x: {"scores": np.zeros(3)}, [1, 6], 9)
+
+
+def test_products_of_the_model_are_exact_in_the_comparison():
+    """By default, a GPU computes products with TensorFloat-32, whose error is about 1e-3."""
+    used = []
+
+    def function(source):
+        used.append(tf.config.experimental.tensor_float_32_execution_enabled())
+        return {"scores": tf.constant([0.0])}
+
+    before = tf.config.experimental.tensor_float_32_execution_enabled()
+    assert before
+    converted_outputs.check("ONNX", function, lambda x: {"scores": np.zeros(1)}, [1, 6], 9)
+    assert used == [False]
+    with pytest.raises(ValueError, match="other scores"):
+        converted_outputs.check("ONNX", function, lambda x: {"scores": np.ones(1)}, [1, 6], 9)
+    assert tf.config.experimental.tensor_float_32_execution_enabled() == before
