@@ -4,6 +4,7 @@ import shutil
 import pytest
 import tensorflow as tf
 
+from ut_keras import problems
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 
@@ -163,11 +164,26 @@ def test_find_rejects_an_incomplete_copy_of_an_unshuffled_file(tmp_path):
     os.remove(unshuffled[0])
     assert tfrecords.find(tmp_path, "name", "train") == final
     tfrecords.write(examples[:3], final[1:])
-    with pytest.raises(DataError, match=f"{final[1]} must have the .* remove {unshuffled[1]}"):
+    advice = f"remove both files and generate .* only remove {unshuffled[1]}"
+    with pytest.raises(DataError, match=f"{final[1]} must have the .* {advice}"):
         tfrecords.find(tmp_path, "name", "train")
     tfrecords.write(examples, tfrecords.shard_paths(tmp_path, "name-unshuffled", "train", 9))
     os.remove(unshuffled[1])
     assert tfrecords.find(tmp_path, "name", "train") == final
+
+
+def test_find_accepts_generated_files_next_to_unshuffled_files(tmp_path):
+    """An error about unshuffled files advises to generate the data. The sizes then differ."""
+    problem = problems.get("algorithmic_reverse_binary40")
+    counts = problem.shards_to_generate(None)
+    for split, count in counts.items():
+        paths = tfrecords.shard_paths(tmp_path, f"{problem.filename}-unshuffled", split, count)
+        tfrecords.write([{"inputs": [2, 1], "targets": [2, 1]}], paths)
+    with pytest.raises(DataError, match="did not finish. Generate the data"):
+        problem.split_files("train", tmp_path)
+    problem.generate_data(tmp_path, max_cases=20)
+    for split, count in counts.items():
+        assert len(problem.split_files(split, tmp_path)) == count
 
 
 def test_find_names_compressed_files(tmp_path):

@@ -23,7 +23,7 @@ import numpy as np
 
 from ut_keras.data import contract
 from ut_keras.errors import DataError, UserError
-from ut_keras.files import file_error, whole_file
+from ut_keras.files import file_error, own_files, whole_file
 
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})$")
 _SPLITS = ("train", "dev", "test")
@@ -105,8 +105,11 @@ def _check_shuffled(data_dir, filename, split, paths):
     """Check that no file is an incomplete copy of its unshuffled file.
 
     T2T writes the records of an unshuffled file in another order, and then removes it. If T2T is
-    stopped while it writes, both files remain.
+    stopped while it writes, both files remain. If T2T is stopped before, and ut_keras generates the
+    data, the files of ut_keras have other sizes.
     """
+    if os.path.isfile(own_files.find(data_dir, own_files.origin_name(filename, split))):
+        return  # ut_keras wrote the files, and writes no incomplete files
     name, count = f"{filename}-unshuffled", len(paths)
     for shard in _shards_by_count(data_dir, name, split).get(count, ()):
         if shard >= count:
@@ -116,8 +119,9 @@ def _check_shuffled(data_dir, filename, split, paths):
         if size != expected:
             raise DataError(
                 f"{path} must have the size of its unshuffled file, {expected:,} bytes. "
-                f"Received: {size:,} bytes. A generation probably did not finish, so generate the "
-                f"data again. If the file is complete, remove {unshuffled}."
+                f"Received: {size:,} bytes. A generation probably did not finish, so remove both "
+                "files and generate the data again. If the first file is complete, only remove "
+                f"{unshuffled}."
             )
 
 

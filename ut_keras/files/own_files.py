@@ -27,6 +27,11 @@ def path(data_dir: str, name: str) -> str:
     return os.path.join(data_dir, FOLDER, name)
 
 
+def origin_name(filename: str, split: str) -> str:
+    """Return the name of the record of the origin of a split. See `generation_plan`."""
+    return f"datagen.{filename}-{split}.json"
+
+
 def find(data_dir: str, name: str, keys: Collection[str] = ()) -> str:
     """Return the path from which a record is read.
 

@@ -148,16 +148,12 @@ def plan(
 
 def origin_path(data_dir: str, filename: str, split: str) -> str:
     """Return the path of the JSON file with the origin of a split."""
-    return own_files.find(data_dir, _origin_name(filename, split), KEYS)
+    return own_files.find(data_dir, own_files.origin_name(filename, split), KEYS)
 
 
 def remove_origin(split: Split) -> None:
     """Remove the JSON file of the origin if it exists."""
-    own_files.remove(split.data_dir, _origin_name(split.filename, split.name), KEYS)
-
-
-def _origin_name(filename, split):
-    return f"datagen.{filename}-{split}.json"
+    own_files.remove(split.data_dir, own_files.origin_name(split.filename, split.name), KEYS)
 
 
 def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[int]:
@@ -479,5 +475,5 @@ def _recorded(origin):
 
 
 def _write(split, origin):
-    name = _origin_name(split.filename, split.name)
+    name = own_files.origin_name(split.filename, split.name)
     own_files.write(split.data_dir, name, origin, KEYS, indent=2)
