@@ -222,6 +222,28 @@ def test_records_of_older_versions_raise(name, inputs, targets, shown, tmp_path)
         problem.dataset("dev", str(tmp_path), HPARAMS)
 
 
+class ReverseWithoutEnd(algorithmic.AlgorithmicProblem):
+    """A user's problem whose records have no EOS."""
+
+    name = "reverse_without_end"
+    train_size = dev_size = test_size = 20
+    dev_length = 40
+
+    def answer(self, symbols):
+        return symbols[::-1]
+
+    def generate_encoded_samples(self, *args):
+        for record in super().generate_encoded_samples(*args):
+            yield {name: ids[:-1] for name, ids in record.items()}
+
+
+def test_subclass_may_write_records_of_another_form(tmp_path):
+    problem = ReverseWithoutEnd()
+    problem.generate_data(str(tmp_path))
+    features, *_ = next(iter(problem.dataset("dev", str(tmp_path), HPARAMS)))
+    assert not (features["inputs"].numpy() == 1).any()
+
+
 def test_reversed_problem_has_space_id_of_its_targets():
     """T2T's Transformers look up an embedding with the target space id."""
     ids = {"": 11, "_rev": 10, "_copy": 10, "_copy_rev": 11}
