@@ -8,6 +8,8 @@ import pytest
 import tensorflow as tf
 
 from tests.models import examples
+from ut_keras import hparams, models
+from ut_keras.data.features import FeatureSpec
 from ut_keras.metrics import keras_metrics, losses
 from ut_keras.models import keras_model
 
@@ -252,7 +254,7 @@ def test_loss_may_be_a_dict_with_the_name_of_the_output():
 
 def test_compile_rejects_dtypes_that_round_ids():
     """In bfloat16, Keras' losses and metrics would read the id 301 as 300."""
-    model = examples.make("universal", QUIET)
+    model = _model_of_ids(2050)
     cross_entropy = keras.losses.SparseCategoricalCrossentropy
     accuracy = keras.metrics.SparseCategoricalAccuracy
     rejected = r"must have the dtype float32.*Received: '?\w+'? with b?float16"
@@ -271,6 +273,31 @@ def test_compile_rejects_dtypes_that_round_ids():
         model.compile(loss=cross_entropy(from_logits=True, dtype="float32"))
     finally:
         keras.config.set_floatx(earlier)
+
+
+def _model_of_ids(number):
+    hp = hparams.get("transformer_tiny", "num_hidden_layers=1,hidden_size=8,num_heads=2")
+    return models.get("transformer", hp, vocab_sizes={"inputs": 9, "targets": number})
+
+
+@pytest.mark.parametrize(("dtype", "number"), [("bfloat16", 257), ("float16", 2049)])
+def test_compile_accepts_losses_whose_dtype_contains_all_ids(dtype, number):
+    """The largest id is a power of 2. The next int is not in the dtype."""
+    cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True, dtype=dtype)
+    largest = np.int32(number - 1)
+    assert int(tf.cast(tf.cast(largest, dtype), tf.int32)) == number - 1
+    assert int(tf.cast(tf.cast(largest + 1, dtype), tf.int32)) == number - 1
+    _model_of_ids(number).compile("sgd", cross_entropy)
+    with pytest.raises(ValueError, match=f"must have the dtype float32.* with {dtype}"):
+        _model_of_ids(number + 1).compile("sgd", cross_entropy)
+
+
+def test_compile_accepts_16_bit_losses_of_one_hot_targets():
+    """Such a loss reads no ids."""
+    hp = hparams.get("universal_transformer_tiny", "num_rec_steps=1,hidden_size=8,num_heads=2")
+    specs = {"inputs": FeatureSpec(9), "targets": FeatureSpec(3000, "class_label")}
+    model = models.from_specs("universal_transformer_encoder", hp, specs)
+    model.compile("sgd", keras.losses.CategoricalCrossentropy(from_logits=True, dtype="float16"))
 
 
 @pytest.mark.parametrize("loss", [None, "own"])

@@ -84,7 +84,7 @@ class CompiledModel(private_api.ReplicaModel):
             optimizer = optimizers.get(self.hparams)
         if isinstance(loss, Mapping):
             loss = _loss_of_targets(loss)
-        _check_dtypes(loss, metrics, weighted_metrics)
+        _check_dtypes(loss, [metrics, weighted_metrics], self.specs["targets"].vocab_size)
         if loss is None:
             loss = losses.PaddedCrossEntropy(self.hparams.label_smoothing, self.class_labels)
         elif not any(map(self.overrides, ("call", "logits"))):
@@ -251,22 +251,30 @@ def _check_loss(loss):
     )
 
 
-def _check_dtypes(*losses_and_metrics):
-    """Raise `ValueError` if a loss or metric of Keras would round target ids.
+def _check_dtypes(loss, metrics, num_ids):
+    """Raise `ValueError` if a loss or metric of Keras would round ids or counts.
 
     Keras casts the targets to the dtype of the loss before it reads them as ids. The default dtype
-    is `keras.config.floatx()`. In bfloat16, the id 301 becomes 300.
+    is `keras.config.floatx()`. In bfloat16, the id 301 becomes 300. A metric also counts the
+    targets in its dtype.
+
+    Args:
+        loss: the argument of `compile`.
+        metrics: nest of metrics.
+        num_ids: int, the number of different target ids.
     """
-    for one in keras.tree.flatten(losses_and_metrics):
-        if not _keras_name(one):
-            continue
+    losses_of_ids = [
+        one for one in keras.tree.flatten(loss) if _short_name(one).startswith(_LOSSES_OF_IDS)
+    ]
+    for one in (*losses_of_ids, *filter(_keras_name, keras.tree.flatten(metrics))):
         dtype = getattr(one, "dtype", None) or keras.config.floatx()
-        if dtype in ("bfloat16", "float16"):
+        is_loss = any(one is other for other in losses_of_ids)
+        if dtype in _MOST_EXACT_IDS and not (is_loss and num_ids <= _MOST_EXACT_IDS[dtype]):
             raise ValueError(
                 "loss and metrics of Keras must have the dtype float32, because they round the ids "
-                f"of the targets to their dtype. Received: {_keras_name(one)!r} with {dtype}. Pass "
-                f"an object with dtype='float32', such as {_example_of_loss(True)[:-1]}, "
-                "dtype='float32')."
+                f"of the targets and counts to their dtype. Received: {_keras_name(one)!r} with "
+                f"{dtype}. Pass an object with dtype='float32', such as "
+                f"{_example_of_loss(True)[:-1]}, dtype='float32')."
             )
 
 
@@ -290,6 +298,8 @@ def _log_losses_of_probabilities(loss, class_labels):
                 name,
             )
 
+
+_MOST_EXACT_IDS = {"bfloat16": 2**8 + 1, "float16": 2**11 + 1}  # the ids from 0 are exact
 
 # Beginnings of the names of Keras' losses that read ids, in lower case without "_".
 _LOSSES_OF_IDS = ("sparse", "ctc", "circle")
