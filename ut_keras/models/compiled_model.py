@@ -263,19 +263,28 @@ def _check_dtypes(loss, metrics, num_ids):
         metrics: nest of metrics.
         num_ids: int, the number of different target ids.
     """
-    losses_of_ids = [
-        one for one in keras.tree.flatten(loss) if _short_name(one).startswith(_LOSSES_OF_IDS)
-    ]
-    for one in (*losses_of_ids, *filter(_keras_name, keras.tree.flatten(metrics))):
-        dtype = getattr(one, "dtype", None) or keras.config.floatx()
-        is_loss = any(one is other for other in losses_of_ids)
-        if dtype in _MOST_EXACT_IDS and not (is_loss and num_ids <= _MOST_EXACT_IDS[dtype]):
-            raise ValueError(
-                "loss and metrics of Keras must have the dtype float32, because they round the ids "
-                f"of the targets and counts to their dtype. Received: {_keras_name(one)!r} with "
-                f"{dtype}. Pass an object with dtype='float32', such as "
-                f"{_example_of_loss(True)[:-1]}, dtype='float32')."
-            )
+    for one in keras.tree.flatten(loss):
+        reads_ids = _short_name(one).startswith(_LOSSES_OF_IDS)
+        if reads_ids and num_ids > _MOST_EXACT_IDS.get(_dtype_name(one), num_ids):
+            _raise_for_dtype(one)
+    for one in keras.tree.flatten(metrics):
+        if _keras_name(one) and _dtype_name(one) in _MOST_EXACT_IDS:
+            _raise_for_dtype(one)
+
+
+def _dtype_name(one):
+    """Return the name of the dtype of a loss or metric of Keras."""
+    return getattr(one, "dtype", None) or keras.config.floatx()
+
+
+def _raise_for_dtype(one):
+    """Raise `ValueError` for a loss or metric of Keras that rounds numbers."""
+    raise ValueError(
+        "loss and metrics of Keras must have the dtype float32, because they round the ids of the "
+        f"targets and counts to their dtype. Received: {_keras_name(one)!r} with "
+        f"{_dtype_name(one)}. Pass an object with dtype='float32', such as "
+        f"{_example_of_loss(True)[:-1]}, dtype='float32')."
+    )
 
 
 def _log_losses_of_probabilities(loss, class_labels):
