@@ -312,3 +312,12 @@ def test_metrics_of_keras_read_labels_and_weights_of_both_shapes(loss):
         for shape in ([3], [3, 1], [3])
     ]
     assert found[1] == found[2] == pytest.approx(found[0], rel=1e-5)
+
+
+def test_compile_rejects_a_metric_of_16_bits_with_the_name_of_the_loss(monkeypatch):
+    """With few ids, a loss of 16 bits is exact, but a metric still rounds its counts."""
+    model = examples.make("universal", QUIET)
+    monkeypatch.setattr(keras.config, "floatx", lambda: "bfloat16")
+    name = "sparse_categorical_crossentropy"
+    with pytest.raises(ValueError, match=f"Received: '{name}' with bfloat16"):
+        model.compile(loss=name, metrics=[name])
