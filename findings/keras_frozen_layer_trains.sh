@@ -4,10 +4,11 @@
 # Version:   keras 3.15.1, tensorflow 2.21.0
 # Behaviour: `trainable=False` freezes only weights and inner layers that exist at this time.
 #            `MultiHeadAttention` makes its inner layers when it is built. `Bidirectional` and
-#            `TimeDistributed` store theirs later in the constructor. All of them stay trainable, so
-#            `fit` changes their weights. `layer.trainable = False` before `MultiHeadAttention` is
-#            built has the same effect. If this layer was frozen correctly, it is trained after
-#            `load_model`, because `load_model` passes `trainable=False` to the constructor.
+#            `TimeDistributed` store their inner layers later in the constructor. All these layers
+#            stay trainable, so `fit` changes their weights. `layer.trainable = False` before
+#            `MultiHeadAttention` is built has the same effect. If this layer was frozen correctly,
+#            it is trained after `load_model`, because `load_model` passes `trainable=False` to the
+#            constructor.
 # Surprise:  `layer.trainable` is False and `layer.trainable_variables` is empty, but
 #            `model.trainable_variables` contains the weights.
 # Output seen (weights of the layer that one `fit` changes):
