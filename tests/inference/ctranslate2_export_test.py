@@ -81,6 +81,24 @@ def test_export_rejects_weights_that_are_not_finite(tmp_path):
     assert not (tmp_path / "served").exists()
 
 
+def test_export_compares_scores_of_padded_texts_in_full_float32(tmp_path, monkeypatch):
+    model = _model.__wrapped__(",num_hidden_layers=1")
+    real, calls = model.score, []
+
+    def score(rows):
+        calls.append((rows, tf.config.experimental.tensor_float_32_execution_enabled()))
+        return real(rows)
+
+    monkeypatch.setattr(model, "score", score)
+    export.export_ctranslate2(model, ENCODERS, str(tmp_path / "served"))
+    assert calls
+    for rows, is_rounded in calls:
+        assert not is_rounded
+        for ids in rows.values():
+            lengths = [row.tolist().index(0) if 0 in row else len(row) for row in ids]
+            assert len(set(lengths)) > 1 and ids.max() == 23
+
+
 @pytest.mark.slow  # the default run covers 32-bit weights
 def test_export_with_int8_weights(tmp_path):
     model = _model()

@@ -139,6 +139,12 @@ def test_export_of_language_model_rejects_options_of_a_search(option, tmp_path):
         export.export_litert(model, str(tmp_path / "m.tflite"), decode_length=5, **option)
 
 
+def test_export_of_language_model_rejects_a_cache_without_positions(tmp_path):
+    model, _ = export_models.build("prompts")
+    with pytest.raises(ValueError, match="decode_length must be at least 1 .* Received: 0"):
+        export.export_litert(model, str(tmp_path / "m.tflite"), decode_length=0)
+
+
 def test_export_stores_no_empty_caches(prompts, tmp_path):
     """With a longer cache, the file grows only by the constants for the positions."""
     if tf.__version__.startswith("2.19."):

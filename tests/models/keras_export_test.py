@@ -1,4 +1,5 @@
 import importlib.util
+import os
 
 import keras
 import numpy as np
@@ -7,6 +8,7 @@ import tensorflow as tf
 
 from tests.models import examples
 from ut_keras.layers.basic import dense
+from ut_keras.ops import litert_file, private_api
 
 FEATURES = {"inputs": examples.INPUTS, "targets": examples.TARGETS}
 
@@ -47,10 +49,115 @@ def test_export_litert_of_fixed_shapes(tmp_path):
     np.testing.assert_allclose(logits, model(FEATURES, training=False), atol=1e-5)
 
 
-@pytest.mark.skipif(
+def test_export_litert_of_attention_with_large_logits(tmp_path):
+    """LiteRT's conversion of `tf.math.log_sigmoid` returns -inf for large negative numbers."""
+    model = examples.make("tagger", "self_attention_type=geometric")
+    for variable in model.trainable_variables:
+        if variable.path.endswith(("/q/kernel", "/k/kernel")):
+            variable.assign(variable * 40)
+    path = tmp_path / "model.tflite"
+    signature = [{"inputs": keras.InputSpec(shape=(3, 5), dtype="int32")}]
+    model.export(path, format="litert", input_signature=signature, verbose=False)
+    run = litert_file.runner(path.read_bytes())
+    (logits,) = run({"inputs": examples.INPUTS}).values()
+    expected = model({"inputs": examples.INPUTS}, training=False)
+    np.testing.assert_allclose(logits, expected, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_export_litert_warns_if_the_file_needs_tensorflow(tmp_path, caplog):
+    """TensorFlow's interpreter cannot run the file, so its outputs cannot be compared."""
+    model = examples.make("language_model")
+    path = tmp_path / "model.tflite"
+    signature = model.input_signature()
+    model.export(path, format="litert", input_signature=signature, verbose=False)
+    assert path.exists() and "LiteRT file were not compared" in caplog.text
+
+
+def test_loading_an_exported_saved_model_registers_no_gradients(tmp_path):
+    """TensorFlow never removes the custom gradients of a loaded SavedModel from its registry."""
+    examples.shared("encoder").export(tmp_path / "exported", verbose=False)
+    before = set(private_api.gradient_registry())
+    loaded = tf.saved_model.load(tmp_path / "exported")
+    assert loaded.serve({"inputs": examples.INPUTS}).shape[0] == examples.B
+    assert set(private_api.gradient_registry()) <= before
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_failed_export_keeps_an_older_saved_model(is_remote, tmp_path, monkeypatch, capsys):
+    model = examples.make("language_model")
+    path = "ram://kept/exported" if is_remote else str(tmp_path / "exported")
+    model.export(path)
+    assert capsys.readouterr().out == f"Saved artifact at '{path}'.\n"
+    with tf.io.gfile.GFile(f"{path}/notes.txt", "w") as file:
+        file.write("of the user")
+    features = {"targets": examples.TARGETS}
+    expected = model(features, training=False)
+    forward = model.forward
+
+    def calls_python(*args, **kwargs):
+        output = forward(*args, **kwargs)
+        same = tf.numpy_function(lambda x: x, [output.logits], tf.float32)
+        return output._replace(logits=tf.ensure_shape(same, output.logits.shape))
+
+    monkeypatch.setattr(model, "forward", calls_python)
+    with pytest.raises(ValueError, match="must not call tf.py_function"):
+        model.export(path, verbose=False)
+    loaded = tf.saved_model.load(path)
+    np.testing.assert_allclose(loaded.serve(features), expected, atol=1e-5)
+
+    monkeypatch.setattr(model, "forward", forward)
+    for variable in model.trainable_variables:
+        variable.assign(variable * 1.5)
+    model.export(path, verbose=False)
+    expected = model(features, training=False)
+    loaded = tf.saved_model.load(path)
+    np.testing.assert_allclose(loaded.serve(features), expected, atol=1e-5)
+    names = ["assets", "fingerprint.pb", "notes.txt", "saved_model.pb", "variables"]
+    assert sorted(name.strip("/") for name in tf.io.gfile.listdir(path)) == names
+
+
+def test_export_rejects_a_file_as_the_folder_of_a_saved_model(tmp_path):
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(ValueError, match="^filepath must be a folder. Received: .*file"):
+        examples.shared("encoder").export(tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+needs_onnx = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("tf2onnx", "onnxruntime"))),
     reason="no tf2onnx and onnxruntime: pip install -e '.[onnx]'",
 )
+
+
+@needs_onnx
+@pytest.mark.filterwarnings("ignore")  # warnings of tf2onnx
+def test_export_onnx_rejects_lengths_that_are_not_fixed(tmp_path):
+    """Without a fixed length, onnxruntime can run the file only for some batch sizes."""
+    model = examples.make("language_model")
+    signature = model.input_signature()
+    match = "onnxruntime must be able to run .* Received: .*Reshape.* Pass fixed shapes: "
+    with pytest.raises(ValueError, match=match) as caught:
+        model.export(tmp_path / "m.onnx", format="onnx", input_signature=signature, verbose=False)
+    assert "\n" not in str(caught.value) and not list(tmp_path.iterdir())
+
+
+@needs_onnx
+@pytest.mark.filterwarnings("ignore")  # warnings of tf2onnx
+def test_export_onnx_of_a_signature_without_names(tmp_path, capsys):
+    import onnxruntime
+
+    model = examples.make("language_model")
+    signature = {"targets": tf.TensorSpec([None, 4], tf.int64)}
+    model.export(tmp_path / "m.onnx", format="onnx", input_signature=signature)
+    assert capsys.readouterr().out == f"Saved artifact at '{tmp_path}/m.onnx'.\n"
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    (logits,) = session.run(None, {"targets": examples.TARGETS.astype("int64")})
+    expected = model({"targets": examples.TARGETS}, training=False)
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+@needs_onnx
 @pytest.mark.filterwarnings("ignore")  # warnings of tf2onnx
 def test_export_onnx_removes_a_file_that_cannot_run(tmp_path):
     """tf2onnx writes operations in bfloat16 that ONNX does not have, and raises no error."""
@@ -64,10 +171,15 @@ def test_export_onnx_removes_a_file_that_cannot_run(tmp_path):
 def test_export_expands_the_home_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    written = []
-    monkeypatch.setattr(keras.Model, "export", lambda _, path, **options: written.append(path))
+
+    def export(model, path, **options):
+        os.makedirs(path, exist_ok=True)
+        with open(os.path.join(path, "saved_model.pb"), "wb"):
+            pass
+
+    monkeypatch.setattr(keras.Model, "export", export)
     examples.shared("adaptive").export("~/1")
-    assert written == [str(tmp_path / "1")]
+    assert os.listdir(tmp_path) == ["1"]
 
 
 def test_export_input_signature():
@@ -85,6 +197,14 @@ def test_export_input_signature():
         (lambda model: model.export("m.onnx", format="onnx"), "needs fixed shapes.*targets=32"),
         (lambda model: model.input_signature(source=3), "'inputs', 'targets'.*source"),
         (lambda model: model.quantize("int8"), "^quantize .*'int8'"),
+        (
+            lambda model: model.export("m.onnx", format="onnx", input_signature=[[1], [2]]),
+            r"input_signature must be .* inputs, targets. Received: \[\[1\], \[2\]\]",
+        ),
+        (
+            lambda model: model.export("m", input_signature=[{"inputs": np.ones([1, 2])}]),
+            "input_signature must be .* inputs, targets. Received: .*inputs",
+        ),
     ],
 )
 def test_export_rejects_arguments(call, message):

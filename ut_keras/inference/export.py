@@ -32,7 +32,7 @@ from ut_keras.decoding.options import from_keywords
 from ut_keras.files import file_error, whole_file
 from ut_keras.inference import export_arguments, text_model
 from ut_keras.inference.predictor import Predictor
-from ut_keras.ops import custom_gradient, finite, xla_errors
+from ut_keras.ops import custom_gradient, finite, saved_model, xla_errors
 from ut_keras.text.text_encoder_base import TextEncoder
 
 
@@ -68,7 +68,8 @@ def export_saved_model(
 
     Raises:
         ValueError: if an argument is invalid, an encoder does not fit the model, a weight is not
-            finite, or jit_compile is True and XLA cannot compile the search.
+            finite, the model calls Python functions, or jit_compile is True and XLA cannot compile
+            the search.
         FileExistsError: if the folder exists.
     """
     export_arguments.check(
@@ -88,7 +89,7 @@ def export_saved_model(
     if search.jit_compile is True:
         _compile_once(signatures["ids"])
     with whole_file.writing_folder(directory) as folder:
-        tf.saved_model.save(module, folder, signatures)
+        saved_model.save(module, folder, signatures)
 
 
 def _check_compiled(model, search):

@@ -10,18 +10,18 @@ sources.
 """
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
+import numpy as np
 
 from ut_keras.decoding import batch_plan
 from ut_keras.decoding import generate as generate_lib
 from ut_keras.decoding.options import Options, from_keywords
 from ut_keras.hparam_schema import limits
 from ut_keras.inference.predictor import Predictor
-from ut_keras.ops import custom_gradient, litert
+from ut_keras.ops import converted_outputs, custom_gradient, litert
 
 
 def search_options(keywords: Mapping[str, Any], runtime: str) -> Options:
@@ -94,19 +94,19 @@ def whole_search(model: keras.Model, search: Options) -> tuple[str, Callable[...
     return ("generate", generate) if predictor.searches else ("classify", classify)
 
 
+def random_sources(
+    model: keras.Model, shape: list[int]
+) -> Callable[[np.random.Generator], dict[str, np.ndarray]]:
+    """Return a function that makes a random source from a generator of random numbers.
+
+    The source is a dict with the key "inputs" and random ids of the given shape.
+    """
+    vocab_size = model.specs["inputs"].vocab_size
+    return lambda generator: {"inputs": converted_outputs.random_ids(generator, shape, vocab_size)}
+
+
 @contextlib.contextmanager
 def tracing(model: keras.Model) -> Iterator[None]:
     """Context in which the model is traced with operations for other runtimes."""
     with model.compiled_functions.without_decoding(), custom_gradient.disabled(), litert.tracing():
         yield
-
-
-@contextlib.contextmanager
-def silent_stderr() -> Iterator[None]:
-    """Context that hides the long output of a converter on stderr."""
-    with open(os.devnull, "wb") as nowhere, os.fdopen(os.dup(2), "wb") as stderr:
-        os.dup2(nowhere.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(stderr.fileno(), 2)

@@ -28,19 +28,15 @@ docs/on_device.md has examples.
 import dataclasses
 import re
 import tempfile
-import warnings
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
+from ut_keras import process
 from ut_keras.files import file_error, whole_file
-from ut_keras.inference import (
-    converted_outputs,
-    export_arguments,
-    fixed_shapes,
-    float32_only,
-)
+from ut_keras.inference import export_arguments, fixed_shapes, float32_only, litert_check
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.ops import finite
 
@@ -98,36 +94,29 @@ def export_litert(
         module = tf.Module()
         module.weights = [variable.value for variable in model.variables]
         tf.saved_model.save(module, folder, signatures)
-        content = _convert(folder, list(signatures), quantize)
-        # Weights of fewer bits change the outputs. Samples differ in each call.
-        if shape is not None and not quantize and search.temperature == 0:
-            name = next(iter(signatures))
-            run = _signature_runner(content, name)
-            vocab_size = model.specs["inputs"].vocab_size
-            converted_outputs.check("LiteRT", signatures[name], run, shape, vocab_size)
+        # Weights of fewer bits change the outputs. Therefore the checked file has 32-bit weights.
+        content = _convert(folder, list(signatures), "")
+        litert_check.check(
+            content,
+            signatures,
+            _no_source if shape is None else fixed_shapes.random_sources(model, shape),
+            vocab_size=model.specs["targets"].vocab_size,
+            num_positions=_num_positions(shape, search),
+        )
+        if quantize:
+            content = _convert(folder, list(signatures), quantize)
     with whole_file.writing(path, binary=True) as file:
         file.write(content)
 
 
-def _signature_runner(content, name):
-    """Return a function that runs a signature of a LiteRT model for one source."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # TensorFlow recommends another package for the runtime
-        interpreter = tf.lite.Interpreter(model_content=content)
-    runner = interpreter.get_signature_runner(name)
+def _no_source(generator):
+    """Return inputs of the signature `start`, which ignores their values."""
+    return {"inputs": np.zeros([1], np.int32)}
 
-    def run(source):
-        with fixed_shapes.silent_stderr():  # LiteRT names the library that it computes with
-            try:
-                return runner(inputs=source)
-            except RuntimeError as error:
-                raise ValueError(
-                    f"LiteRT must be able to run the model. Received: {error}. The converter may "
-                    "have changed an operation, for example in a part of your own. Export a "
-                    "SavedModel instead."
-                ) from error
 
-    return run
+def _num_positions(shape, search):
+    """Return the number of positions of the decoder."""
+    return search.decode_length + (0 if shape is None else shape[1])
 
 
 def _source_shape(model, source_length):
@@ -149,7 +138,16 @@ def _source_shape(model, source_length):
 
 
 def _check_no_search(search):
-    """Raise `ValueError` if an option has no effect on a file without a search."""
+    """Check the options of a language model, whose file contains no search.
+
+    Raises:
+        ValueError: if an option has no effect, or the cache would have no position.
+    """
+    if search.decode_length < 1:
+        raise ValueError(
+            "decode_length must be at least 1 for a language model, because it includes the "
+            f"prompt. Received: {search.decode_length}."
+        )
     for field in dataclasses.fields(search):
         if field.name in ("decode_length", "num_steps", "per_example_length"):
             continue
@@ -170,10 +168,8 @@ def _functions(model, shape, search):
         if name == "classify":
             return
     if not model.why_not_cached and hasattr(model.decoder, "start_cache"):
-        max_length = search.decode_length + (0 if shape is None else shape[1])
-        yield from _step_signatures(
-            model, source, cache_lib.CacheSize(1, 1, max_length, model.num_steps)
-        )
+        size = cache_lib.CacheSize(1, 1, _num_positions(shape, search), model.num_steps)
+        yield from _step_signatures(model, source, size)
 
 
 def _step_signatures(model, source, size):
@@ -232,7 +228,7 @@ def _convert(folder, signatures, quantize):
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if quantize == "float16":
         converter.target_spec.supported_types = [tf.float16]
-    with fixed_shapes.silent_stderr():
+    with process.silent_stderr():
         try:
             return converter.convert()
         except Exception as error:  # the type of the error depends on the version of the converter

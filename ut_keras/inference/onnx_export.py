@@ -18,17 +18,12 @@ import logging
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
+from ut_keras import process
 from ut_keras.files import file_error, whole_file
-from ut_keras.inference import (
-    converted_outputs,
-    export_arguments,
-    fixed_shapes,
-    float32_only,
-)
-from ut_keras.ops import finite, onnx_file
+from ut_keras.inference import export_arguments, fixed_shapes, float32_only
+from ut_keras.ops import converted_outputs, finite, onnx_file
 from ut_keras.process import extras
 
 PACKAGES = ("tf2onnx", "onnxruntime")
@@ -80,25 +75,17 @@ def export_onnx(
         model = model.with_steps(search.num_steps)
     _, function = fixed_shapes.whole_search(model, search)
     function = tf.function(function, autograph=False)
-    with fixed_shapes.tracing(model), fixed_shapes.silent_stderr(), _quiet_converter() as tf2onnx:
+    with fixed_shapes.tracing(model), process.silent_stderr(), _quiet_converter() as tf2onnx:
         proto, _ = tf2onnx.convert.from_function(
             function,
             [tf.TensorSpec(shape, tf.int32, name="inputs")],
             opset=_OPSET,
         )
         content = proto.SerializeToString()
-        onnx_file.check(content, {"inputs": np.ones(shape, np.int32)})
-        vocab_size = model.specs["inputs"].vocab_size
-        converted_outputs.check("ONNX", function, _run_by(content), shape, vocab_size)
+        random_inputs = fixed_shapes.random_sources(model, shape)
+        converted_outputs.check("ONNX", function, onnx_file.runner(content), random_inputs)
     with whole_file.writing(path, binary=True) as file:
         file.write(content)
-
-
-def _run_by(content):
-    """Return a function that runs an ONNX model for one source."""
-    session = importlib.import_module("onnxruntime").InferenceSession(content)
-    names = [output.name for output in session.get_outputs()]
-    return lambda source: dict(zip(names, session.run(names, {"inputs": source}), strict=True))
 
 
 def _check_no_sru(model):

@@ -1,8 +1,6 @@
 """A `keras.Model` that Keras compiles, fits, saves and exports without settings."""
 
 import functools
-import importlib.util
-import os
 import warnings
 from typing import Any, Self
 
@@ -12,9 +10,8 @@ from ut_keras import hparam_schema
 from ut_keras.data.features import FeatureSpec
 from ut_keras.files import file_error
 from ut_keras.layers.basic import freezable, plugged_in
-from ut_keras.models import fitted_model, weight_files
+from ut_keras.models import exported_files, fitted_model, weight_files
 from ut_keras.models.freezing import freeze, frozen
-from ut_keras.ops import onnx_file
 
 # Methods and attributes of `inference.saved_run.SavedRun` that a model does not have.
 _NEEDS_TEXTS = ("translate", "classify", "class_scores", "observe", "dataset", "push", "encoders")
@@ -90,9 +87,10 @@ class KerasModel(freezable.Freezable, fitted_model.FittedModel):
         By default, the exported model accepts any batch size and any lengths.
 
         Raises:
-            ValueError: if the format needs fixed shapes and `input_signature` is None, or if
-                onnxruntime is installed and cannot load the ONNX file. The method then removes
-                this file.
+            ValueError: if the format needs fixed shapes and `input_signature` is None, or a
+                SavedModel would call Python functions. Also if LiteRT or onnxruntime cannot run the
+                file, or computes other outputs than the model. In this case, the method writes no
+                file. If onnxruntime is not installed, the method does not check an ONNX file.
         """
         filepath = file_error.checked_path(filepath, "filepath")
         if input_signature is None:
@@ -105,13 +103,13 @@ class KerasModel(freezable.Freezable, fitted_model.FittedModel):
                     "Received: no input_signature."
                 )
             input_signature = self.input_signature()
-        super().export(filepath, format=format, input_signature=input_signature, **kwargs)
-        if format == "onnx" and importlib.util.find_spec("onnxruntime"):
-            try:
-                onnx_file.check(filepath)
-            except ValueError:
-                os.remove(filepath)
-                raise
+        signature = exported_files.named_signature(self, input_signature)
+        if format in exported_files.RUNTIMES:
+            exported_files.write(self, filepath, format, signature, super().export, **kwargs)
+        elif format == "tf_saved_model":
+            exported_files.write_saved_model(filepath, signature, super().export, **kwargs)
+        else:
+            super().export(filepath, format=format, input_signature=signature, **kwargs)
 
     @functools.wraps(keras.Model.save)
     def save(self, filepath: Any, *args: Any, **kwargs: Any) -> None:

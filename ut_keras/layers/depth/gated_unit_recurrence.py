@@ -241,12 +241,16 @@ def _arguments(hp, side):
     with_transition = hp.add_ffn_unit_to_the_transition_function
     transition = stack.make_transition(hp, side) if with_transition else None
     layer = transformer_layer.make(hp, side, transition)
+    arguments = recurrence_arguments.arguments(hp, side)
+    # This block replaces the block of `arguments`, whose layers have a transition. The layers of
+    # the replaced block have already taken random seeds from Python's generator. Without them, all
+    # later layers would get other initial weights than in earlier versions.
+    arguments["block"] = stack.TransformerBlock(
+        [layer], "unit_layer", name="block", dtype=from_hparams.dtype_policy(hp)
+    )
     return {
-        **recurrence_arguments.arguments(hp, side),
+        **arguments,
         "num_steps": hp.num_rec_steps,
-        "block": stack.TransformerBlock(
-            [layer], "unit_layer", name="block", dtype=from_hparams.dtype_policy(hp)
-        ),
         "preprocess_sequence": hp.layer_preprocess_sequence,
         **from_hparams.processing(hp),
     }

@@ -1,0 +1,51 @@
+"""Writes a SavedModel, and checks that it calls no Python functions."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+_PYTHON_OPERATIONS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
+
+
+def save(
+    module: tf.Module, folder: str, signatures: Mapping[str, Callable[..., Mapping[str, tf.Tensor]]]
+) -> None:
+    """Write a SavedModel to a folder.
+
+    Raises:
+        ValueError: if the SavedModel calls Python functions, or a layer uses a variable or table
+            that Keras does not track.
+    """
+    try:
+        tf.saved_model.save(module, folder, signatures)
+    except AssertionError as error:
+        found = re.search(r"Tried to export a function which references an 'untracked'", str(error))
+        if not found:
+            raise
+        raise ValueError(
+            "Every variable of the model must be a weight of a Keras layer, and no layer may use a "
+            "lookup table. Received: a layer with a resource that Keras does not track. In a layer "
+            "of your own, make variables with self.add_weight."
+        ) from error
+    check(folder)
+
+
+def check(folder: str) -> None:
+    """Raise `ValueError` if a SavedModel calls Python functions.
+
+    Another process could load the SavedModel, but could not run it.
+    """
+    content = saved_model_pb2.SavedModel()
+    with open(os.path.join(folder, "saved_model.pb"), "rb") as file:
+        content.ParseFromString(file.read())
+    for meta_graph in content.meta_graphs:
+        graph = meta_graph.graph_def
+        for node in (*graph.node, *(n for f in graph.library.function for n in f.node_def)):
+            if node.op in _PYTHON_OPERATIONS:
+                raise ValueError(
+                    "The model must not call tf.py_function or tf.numpy_function, because a "
+                    f"SavedModel contains no Python code. Received: the operation {node.name}."
+                )
