@@ -224,18 +224,6 @@ def test_methods_read_every_mapping_and_pandas_objects_in_it(make):
     model.train_on_batch(x, given, sample_weight=_PandasObject([1.0, 2.0]))
 
 
-def test_pandas_objects_in_lists_and_named_tuples_become_arrays():
-    given, batch = _PandasObject([1, 2]), collections.namedtuple("Batch", "x y")
-    for data in ([given, {"a": given}], batch(given, {"a": given})):
-        first, second = array_checks.plain(data)
-        assert first is second["a"] is given.values
-
-
-def test_plain_keeps_datasets_of_hugging_face():
-    splits = type("DatasetDict", (dict,), {"__module__": "datasets.dataset_dict"})()
-    assert array_checks.plain(splits) is splits
-
-
 _LISTS = np.array([[3, 1], [4, 5, 1]], object)
 
 
@@ -243,7 +231,7 @@ _LISTS = np.array([[3, 1], [4, 5, 1]], object)
     ("value", "words"),
     [
         (_LISTS, r"of the type list\. .*pad_sequences"),
-        (np.array([1, None], object), r"of the type NoneType and int\."),
+        (np.array([1, None], object), r"of the type NoneType and int\. .*fillna\(0\)"),
         (
             type("Dataset", (), {"__module__": "datasets.arrow_dataset"})(),
             r"datasets.Dataset of Hugging Face\. columns = .*with_format",
@@ -254,6 +242,31 @@ def test_objects_are_rejected(value, words):
     for data in (value, {"inputs": value}):
         with pytest.raises(ValueError, match=f"^x must contain arrays.*Received: .*{words}"):
             array_checks.check_kind("x", data)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (iter([1]), r"the iterator list_iterator\. .*\(batch for batch in x\)"),
+        (
+            type("Pairs", (), {"__module__": "torch.utils.data.dataset"})(),
+            r"Received: Pairs\. .*DataLoader\(x, batch_size=64\)",
+        ),
+    ],
+)
+def test_iterators_and_torch_datasets_are_rejected(value, words):
+    with pytest.raises(ValueError, match=f"^x must be arrays.*{words}"):
+        array_checks.check_kind("x", value)
+    array_checks.check_kind("x", (one for one in [1]))
+
+
+@pytest.mark.parametrize("name", ["inputs", "y"])
+def test_missing_ids_are_rejected(name):
+    """pandas and Polars convert a column with missing ints to floats with NaN."""
+    ids = np.array([[3, np.nan]])
+    x, y = ({}, ids) if name == "y" else ({name: ids}, None)
+    with pytest.raises(ValueError, match=rf"^{name} must contain ids.*NaN\).*fillna\(0\)"):
+        array_checks.check(SPECS, x, y)
 
 
 @pytest.mark.parametrize("convert", [tf.RaggedTensor.from_tensor, tf.sparse.from_dense])

@@ -1,8 +1,10 @@
 """Tests of the checks of first batches. Each batch must be read exactly once."""
 
+import collections
 import sys
 import types
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -129,16 +131,24 @@ class OwnLoader(DataLoader):
     __module__ = "__main__"
 
 
+class BatchLoader(DataLoader):
+    """A loader whose dataset contains complete batches, as from the user's `collate_fn`."""
+
+    def __iter__(self):
+        yield from self.dataset
+
+
 @pytest.fixture
 def torch(monkeypatch):
     """Let Keras import a module `torch` with the loader above."""
     module = types.ModuleType("torch")
     module.utils = types.SimpleNamespace(data=types.SimpleNamespace(DataLoader=DataLoader))
+    module.as_tensor = lambda value: value if isinstance(value, _Tensor) else _Tensor(value)
     monkeypatch.setitem(sys.modules, "torch", module)
 
 
 @pytest.mark.parametrize("loader", [DataLoader, OwnLoader])
-def test_first_batch_of_a_torch_loader_is_checked(loader):
+def test_first_batch_of_a_torch_loader_is_checked(torch, loader):
     """The check begins no loop of its own, which would change the order of a shuffling loader."""
     record = _Record()
     batches = loader([({"inputs": [[i]]}, [[i]]) for i in range(3)])
@@ -166,6 +176,130 @@ def test_methods_check_the_first_batch_of_a_torch_loader(torch, caplog):
             caplog.clear()
             method(loader, verbose=0)
         assert all(sum(word in line for line in caplog.messages) == 1 for word in words)
+
+
+class _Frame:
+    """Has the methods of a DataFrame of pandas that the checks call.
+
+    The real one has no attribute `dtype`, so Keras rejects it in the batches of a generator.
+    """
+
+    __module__ = "pandas"
+
+    def __init__(self, values):
+        self.values = np.array(values)
+        self.shape = self.values.shape
+
+    def to_numpy(self):
+        return self.values
+
+
+class _Series:
+    """Has the method of a Series of Polars that NumPy calls."""
+
+    def __init__(self, values):
+        self.values = np.array(values)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+
+class _Batches(keras.utils.PyDataset):
+    def __init__(self, batches):
+        super().__init__()
+        self.batches, self.begun, self.ended = batches, 0, 0
+
+    def __len__(self):
+        return len(self.batches)
+
+    def __getitem__(self, index):
+        return self.batches[index]
+
+    def on_epoch_begin(self):
+        self.begun += 1
+
+    def on_epoch_end(self):
+        self.ended += 1
+
+
+IDS = np.array([[[2 + number, 3, 1], [4, 1, 0]] for number in range(3)])
+WEIGHTS = np.array([[number, 1.0] for number in range(3)])
+
+
+def _batches_of(make, container=dict):
+    """Return three batches whose arrays `make` converts."""
+    return [
+        (container({"inputs": make(ids), "targets": make(ids)}), make(ids), make(weights))
+        for ids, weights in zip(IDS, WEIGHTS, strict=True)
+    ]
+
+
+def _assert_plain(batches):
+    """Check that batches equal the batches of `_batches_of`, with arrays in dicts."""
+    for (x, y, weights), expected in zip(batches, _batches_of(np.array), strict=True):
+        assert type(x) is dict and x.keys() == {"inputs", "targets"}
+        for found, ids in (
+            (x["inputs"], expected[1]),
+            (x["targets"], expected[1]),
+            (y, expected[1]),
+        ):
+            assert isinstance(found, np.ndarray) and found.tolist() == ids.tolist()
+        assert isinstance(weights, np.ndarray) and weights.tolist() == expected[2].tolist()
+
+
+@pytest.mark.parametrize("make", [_Frame, _Series, _Tensor])
+@pytest.mark.parametrize("container", [dict, collections.UserDict])
+def test_batches_get_arrays_and_dicts(make, container):
+    """The tokenizers of Hugging Face return a `UserDict`."""
+    batches, record = _batches_of(make, container), _Record()
+    _assert_plain(first_batches.observed((batch for batch in batches), record.check))
+    _assert_plain(record.batches + _batches_of(np.array)[1:])
+    dataset = first_batches.observed(_Batches(batches), record.check)
+    _assert_plain([dataset[index] for index in range(dataset.num_batches)])
+
+
+def test_fit_reads_objects_of_other_libraries_in_batches():
+    """The loss is the same as with arrays, and Keras calls the methods of a `PyDataset`."""
+    model, batches = _model(), _batches_of(_Frame, collections.UserDict)
+    expected = model.evaluate(_Batches(_batches_of(np.array)), verbose=0)
+    assert model.evaluate((batch for batch in batches), verbose=0) == expected
+    dataset = _Batches(batches)
+    model.fit(dataset, verbose=0)
+    assert dataset.begun == 1 and int(model.optimizer.iterations) == 3
+    assert dataset.ended >= 1  # Keras also calls this method before the first epoch
+
+
+@pytest.mark.parametrize("make", [np.array, _Frame, _Tensor])
+def test_batches_of_a_torch_loader_get_tensors_and_dicts(torch, make):
+    """Keras calls the method `cpu` of every leaf, and arrays do not have this method."""
+    record, loader = _Record(), BatchLoader(_batches_of(make, collections.UserDict))
+    found = list(first_batches.observed(loader, record.check))
+    assert all(isinstance(y, _Tensor) and isinstance(x["inputs"], _Tensor) for x, y, _ in found)
+    _assert_plain([tf.nest.map_structure(np.asarray, batch) for batch in found])
+    _assert_plain(record.batches + _batches_of(np.array)[1:])
+
+
+def test_batches_of_a_torch_loader_may_be_dicts(torch):
+    """Keras would read a batch that is a dict as a tuple of its keys."""
+    loader = BatchLoader([x for x, _, _ in _batches_of(_Tensor)])
+    model = _model()
+    assert model.predict(loader, verbose=0).shape == (6, 3, 9)
+    with pytest.raises(ValueError, match=r"^y must be the targets.*Received: None"):
+        model.evaluate(loader, verbose=0)
+
+
+def test_weights_of_single_examples_name_the_missing_batch_axis():
+    """A dataset without `batch` yields a scalar weight."""
+    dataset = ((x, x["inputs"], weights[0]) for x, _, weights in _single_examples())
+    with pytest.raises(ValueError, match=r"array of shape \(\)\. .*batch them"):
+        _model().evaluate(dataset, verbose=0)
+
+
+def _single_examples():
+    return [
+        ({"inputs": ids[0], "targets": ids[0]}, ids[0], weights)
+        for ids, weights in zip(IDS, WEIGHTS, strict=True)
+    ]
 
 
 def test_tensors_in_a_generator_are_checked():

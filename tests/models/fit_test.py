@@ -202,17 +202,23 @@ def test_fit_falls_back_to_form_without_xla(dataset, monkeypatch, caplog):
         np.testing.assert_array_equal(a, b, err_msg=a.path)
 
 
-@pytest.mark.slow  # XLA takes long to compile
-def test_fit_compiles_only_batches_of_one_length_on_gpu(dataset, monkeypatch):
-    monkeypatch.setattr(devices, "has_gpu", lambda: True)
-    model, seen = _make("universal_transformer_tiny"), []
-    step = model.train_step
+def _traces(model, monkeypatch):
+    """Return a list that gets an element for each trace of the update: whether XLA compiles it."""
+    traces, step = [], model.train_step
 
     def train_step(data):
-        seen.append(private_api.is_compiled_by_xla())
+        traces.append(private_api.is_compiled_by_xla())
         return step(data)
 
     monkeypatch.setattr(model, "train_step", train_step)
+    return traces
+
+
+@pytest.mark.slow  # XLA takes long to compile
+def test_fit_compiles_only_batches_of_one_length_on_gpu(dataset, monkeypatch):
+    monkeypatch.setattr(devices, "has_gpu", lambda: True)
+    model = _make("universal_transformer_tiny")
+    seen = _traces(model, monkeypatch)
     model.compile()
     model.fit(dataset, shuffle=False, verbose=0, validation_data=dataset.take(1))
     assert seen == [True]
@@ -224,6 +230,48 @@ def test_fit_compiles_only_batches_of_one_length_on_gpu(dataset, monkeypatch):
     )
     model.fit(open_lengths.repeat(), steps_per_epoch=2, shuffle=False, verbose=0)
     assert seen == [True, False]
+
+
+@pytest.mark.slow  # XLA takes long to compile
+def test_fit_compiles_only_the_update_on_gpu(dataset, monkeypatch):
+    """A callback of `fit` may predict batches of any shapes, so XLA does not compile `predict`."""
+    monkeypatch.setattr(devices, "has_gpu", lambda: True)
+    model, seen = _make("universal_transformer_tiny"), {}
+
+    def observe(name):
+        step = getattr(model, name)
+
+        def observed(data):
+            seen[name] = private_api.is_compiled_by_xla()
+            return step(data)
+
+        monkeypatch.setattr(model, name, observed)
+
+    for name in ("train_step", "test_step", "predict_step"):
+        observe(name)
+    features, _ = next(_batches())
+    predict = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda *_: model.predict(features, verbose=0)
+    )
+    model.compile()
+    model.fit(
+        dataset, shuffle=False, verbose=0, validation_data=dataset.take(1), callbacks=[predict]
+    )
+    assert seen == {"train_step": True, "test_step": False, "predict_step": False}
+
+
+@pytest.mark.slow  # XLA takes long to compile
+def test_train_on_batch_after_fit_on_gpu_uses_xla(dataset, monkeypatch):
+    """A train function that `train_on_batch` makes between two calls of `fit` also uses XLA."""
+    monkeypatch.setattr(devices, "has_gpu", lambda: True)
+    model = _make("universal_transformer_tiny")
+    seen = _traces(model, monkeypatch)
+    model.compile("sgd")
+    model.fit(dataset, shuffle=False, verbose=0)
+    model.optimizer.learning_rate = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9)
+    model.train_on_batch(*next(_batches()))  # a new schedule requires a new train function
+    model.fit(dataset, shuffle=False, verbose=0)
+    assert seen[0] and seen[-1]
 
 
 @pytest.mark.slow  # XLA takes long to compile

@@ -152,13 +152,10 @@ def test_training_ignores_evaluations_of_other_processes(run):
     records = _records(run)
     assert [record.get("by") for record in records] == [None, None, "evaluation"]
     assert records[-1]["step"] == records[-2]["step"] and records[-1]["loss"] != records[-2]["loss"]
-    stopping = early_stopping.EarlyStopping()
-    settings = {"train_steps": 13, "early_stopping": stopping}
-    _make(run, learning_rate=0.0, settings=settings)[0].continuous_train_and_eval(
-        _epoch, _epoch_zero
-    )
+    trainer, _ = _make(run, learning_rate=0.0, settings={"train_steps": 13})
+    trainer.continuous_train_and_eval(_epoch, _epoch_zero)
     expected = [record["loss"] for record in _records(run) if "by" not in record]
-    assert list(stopping._values.values()) == expected
+    assert list(trainer._early_stopping._values.values()) == expected
     assert len(expected) == 3 and len(_records(run)) == 4
 
 
@@ -538,6 +535,17 @@ def test_failed_save_of_best_weights_is_reported(tmp_path, capsys):
     (tmp_path / "best").write_text("a file, not a folder")
     trainer.save_best(str(tmp_path), toy.ToyModel(), 3)
     assert "The best weights could not be saved to" in capsys.readouterr().out
+
+
+def test_best_does_not_depend_on_another_run_with_the_same_settings(tmp_path):
+    """The first run reaches a lower loss, because the second run trains only three steps."""
+    stopping = early_stopping.EarlyStopping()
+    for name, steps in (("first", 12), ("second", 3)):
+        folder = tmp_path / name
+        folder.mkdir()
+        trainer, _ = toy.make_trainer(folder, train_steps=steps, early_stopping=stopping)
+        trainer.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
+    assert (folder / "best" / "model.ckpt-3.index").exists()
 
 
 def test_resumed_run_saves_missing_best_weights(tmp_path):

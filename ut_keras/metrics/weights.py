@@ -117,9 +117,10 @@ def check(name: str, weights: np.ndarray, batch_size: int | None = None) -> None
     """
     _check_numbers(name, weights)
     if batch_size is not None and weights.shape[:1] != (batch_size,):
+        hint = "" if weights.ndim else " If the dataset yields single examples, batch them."
         raise ValueError(
             f"{name} must have a weight for each of the {batch_size} examples. "
-            f"Received: an array of shape {weights.shape}."
+            f"Received: an array of shape {weights.shape}.{hint}"
         )
     with np.errstate(over="ignore"):
         weights = weights.astype(np.float32)  # the loss uses this dtype

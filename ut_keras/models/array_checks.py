@@ -2,25 +2,26 @@
 
 import logging
 import reprlib
-from collections.abc import Container, Iterable, Mapping
+import types
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from ut_keras.data import features
 from ut_keras.decoding.beam_search import EOS
 from ut_keras.layers.basic import id_checks
+from ut_keras.models import plain_data
 
 _LOG = logging.getLogger("ut_keras")
-# The modules of Hugging Face's datasets. A user's own module may also have the name `datasets`.
-_HUGGING_FACE = tuple(
-    f"datasets.{name}" for name in ("arrow_dataset", "dataset_dict", "iterable_dataset")
-)
 _HOW_TO_NUMBER_LABELS = (
     "To number the labels from 0: names, y = np.unique(y, return_inverse=True). The label of the "
     "class i is then names[i]."
+)
+_HOW_TO_FILL = (
+    "To replace missing values by 0, the padding, call fillna(0) of pandas or fill_null(0) of "
+    'Polars. Then convert the result to the dtype "int32".'
 )
 
 
@@ -41,46 +42,8 @@ def first_batch(x: Any, y: Any = None, weights: Any = None) -> tuple[Any, Any, A
     if isinstance(x, keras.utils.PyDataset) and x.num_batches:
         x, y, weights = keras.utils.unpack_x_y_sample_weight(x[0])
     if isinstance(x, Mapping):
-        x = {name: as_array(value) for name, value in x.items()}
-    return x, as_array(y), as_array(weights)
-
-
-def as_array(value: Any) -> Any:
-    """Return a tensor or pandas object as an array, and any other value unchanged."""
-    if is_from(("torch",), value) and hasattr(value, "detach"):
-        return np.asarray(value.detach().cpu())
-    if isinstance(value, tf.Tensor) and not tf.is_symbolic_tensor(value):
-        return value.numpy()
-    return value.to_numpy() if is_from(("pandas",), value) else value
-
-
-def plain(data: Any) -> Any:
-    """Return data of `fit` with pandas objects as arrays, and mappings as dicts.
-
-    Keras rejects most pandas dtypes, such as "category", and mappings such as `UserDict`. Keras'
-    errors do not name the argument.
-
-    Args:
-        data: an argument of `fit`, such as `x` or `validation_data`.
-    """
-    if isinstance(data, Mapping) and not is_from(_HUGGING_FACE, data):
-        return {name: plain(value) for name, value in data.items()}
-    if isinstance(data, tuple) or type(data) is list:
-        kind = tuple if isinstance(data, tuple) else list
-        return kind(map(plain, data))
-    return data.to_numpy() if is_from(("pandas",), data) else data
-
-
-def is_from(modules: Iterable[str], value: Any) -> bool:
-    """Return whether a value or one of its parent classes is from some modules.
-
-    Args:
-        modules: names of packages or modules. A name includes all modules inside a package. If a
-            user's own module may have the name of the package, name the modules of the package.
-        value: any object.
-    """
-    found = [f"{one.__module__}." for one in type(value).__mro__]
-    return any(name.startswith(f"{module}.") for module in modules for name in found)
+        x = {name: plain_data.as_array(value) for name, value in x.items()}
+    return x, plain_data.as_array(y), plain_data.as_array(weights)
 
 
 def single_outputs(data: Any) -> tuple[Any, Any, Any]:
@@ -128,10 +91,11 @@ def check_kind(
         read_features: names of the features that the model reads, or None for all. Others of a
             `tf.data.Dataset` may be objects, such as the bytes of the original texts.
     """
+    _check_source(name, data)
     remedy = _HOW_TO_NUMBER_LABELS if are_labels else id_checks.HOW_TO_USE_TEXTS
     values = {None: data, **data} if isinstance(data, Mapping) else {None: data}
     for key, value in values.items():
-        if is_from(_HUGGING_FACE, value):
+        if plain_data.is_from(plain_data.HUGGING_FACE, value):
             kind = type(value).__name__
             first_step = "Load the data without streaming. " if "Iterable" in kind else ""
             raise ValueError(
@@ -153,6 +117,24 @@ def check_kind(
             _raise_objects(name, value)
 
 
+def _check_source(name, data):
+    """Raise `ValueError` for an iterator, or for a dataset of torch.
+
+    Keras' own error does not name the argument or a remedy.
+    """
+    kind = type(data).__name__
+    if isinstance(data, Iterator) and not isinstance(data, types.GeneratorType):
+        raise ValueError(
+            f"{name} must be arrays, a dataset or a generator. Received: the iterator {kind}. To "
+            f"convert an iterator, pass (batch for batch in {name})."
+        )
+    if plain_data.is_from(("torch.utils.data.dataset",), data):
+        raise ValueError(
+            f"{name} must be arrays or a DataLoader of torch. Received: {kind}. To convert a "
+            f"dataset of torch, pass DataLoader({name}, batch_size=64)."
+        )
+
+
 def _raise_objects(name, values):
     """Raise `ValueError` for the values of an array of objects, such as lists of ids."""
     remedy = 'Convert it, for example with astype("int32").'
@@ -162,6 +144,8 @@ def _raise_objects(name, values):
             "makes one array of them."
         )
     kinds = sorted({type(value).__name__ for value in values})
+    if not {"NAType", "NoneType"}.isdisjoint(kinds):
+        remedy = _HOW_TO_FILL
     raise ValueError(
         f"{name} must contain arrays of ints. Received: an array of objects of the type "
         f"{' and '.join(kinds)}. {remedy}"
@@ -205,7 +189,7 @@ def check(
         reads_targets: bool. Whether the model reads the feature "targets". An encoder does not.
 
     Raises:
-        ValueError: if an id is out of range.
+        ValueError: if an id is out of range or missing.
     """
     if "inputs" in x and "inputs" not in specs:
         _LOG.warning(
@@ -215,6 +199,7 @@ def check(
     given = {name: ids for name in specs if isinstance(ids := x.get(name), np.ndarray)}
     for name, ids in given.items():
         is_symbol = specs[name].modality == "symbol"
+        _check_missing(ids, name)
         id_checks.check_range(ids, name, specs[name].vocab_size, has_padding=is_symbol)
         if is_symbol and is_padded_on_left(ids):
             _LOG.warning(
@@ -224,6 +209,7 @@ def check(
             )
     if isinstance(y, np.ndarray):
         is_symbol = specs["targets"].modality == "symbol"
+        _check_missing(y, "y")
         id_checks.check_range(y, "targets", specs["targets"].vocab_size, has_padding=is_symbol)
         targets = given.get("targets")
         if reads_targets and targets is not None and _have_other_ids(y, targets):
@@ -232,6 +218,12 @@ def check(
                 "loss. Received: other ids. The model shifts the decoder input by one position "
                 "itself, so do not shift either array."
             )
+
+
+def _check_missing(ids, name):
+    """Raise `ValueError` for an array of floats in which NaN marks missing values."""
+    if ids.dtype.kind == "f" and np.isnan(ids).any():
+        raise ValueError(f"{name} must contain ids. Received: missing values (NaN). {_HOW_TO_FILL}")
 
 
 def check_ends(specs: Mapping[str, features.FeatureSpec], x: Any) -> None:

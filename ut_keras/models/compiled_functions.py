@@ -13,14 +13,20 @@ A train function may also be incomplete after an error. Then `FittedModel` remov
 """
 
 import contextlib
+import contextvars
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
 
 from ut_keras.ops import private_api
 from ut_keras.optimizers.optimizer import weight_optimizers
+
+# The functions of decoding in the contexts of `without_decoding`. The key is the id of a
+# `CompiledFunctions`. Other threads do not see the contexts, because this is a context variable.
+_WITHOUT_DECODING: contextvars.ContextVar[Mapping[int, dict[Any, Callable[..., Any]]] | None]
+_WITHOUT_DECODING = contextvars.ContextVar("without_decoding", default=None)
 
 
 class CompiledFunctions:
@@ -50,7 +56,10 @@ class CompiledFunctions:
 
         If the functions are outdated, the dict is empty.
         """
-        if self._has_changed_since_last_use("decoding"):
+        if (of_context := (_WITHOUT_DECODING.get() or {}).get(id(self))) is not None:
+            return of_context
+        is_outdated = self._store_contents("decoding")
+        if is_outdated:
             self._decoding.clear()
         return self._decoding
 
@@ -59,14 +68,13 @@ class CompiledFunctions:
         """Return a context in which decoding has no compiled functions.
 
         Compiled functions contain custom gradients, which an export must not contain. So an export
-        traces the model again in this context.
+        traces the model again in this context. Other threads keep their functions.
         """
-        # The use of a function in this context would mark outdated functions as current.
-        kept, self._decoding = self.of_decoding(), {}
+        before = _WITHOUT_DECODING.set({**(_WITHOUT_DECODING.get() or {}), id(self): {}})
         try:
             yield
         finally:
-            self._decoding = kept
+            _WITHOUT_DECODING.reset(before)
 
     def remove_outdated(self, name: str) -> None:
         """Set a function of Keras to None if it is outdated. Keras then makes a new one.
@@ -74,14 +82,12 @@ class CompiledFunctions:
         Args:
             name: "train_function", "test_function" or "predict_function".
         """
-        if self._has_changed_since_last_use(name):
+        is_outdated = self._store_contents(name)
+        if is_outdated:
             setattr(self._model, name, None)
 
-    def _has_changed_since_last_use(self, name):
-        """Return whether the model has changed since the last use of a function.
-
-        The method also stores the current objects for the next call.
-        """
+    def _store_contents(self, name):
+        """Store what a function must contain now, and return whether this has changed."""
         contents = contents_of_forward_pass(self._model)
         if name == "train_function":
             contents += _contents_of_update(self._model)
@@ -99,7 +105,7 @@ def contents_of_forward_pass(model: Any) -> list[Any]:
 def _contents_of_update(model):
     """Return the other objects that the train function of a model contains."""
     rates = [private_api.rate_or_schedule(one) for one in weight_optimizers(model.optimizer)]
-    return [*rates, *model.trainable_variables, model._class_weights, model._tries_xla]
+    return [*rates, *model.trainable_variables, model._class_weights, model.auto_uses_xla]
 
 
 def differ(before: list[Any], after: list[Any]) -> bool:

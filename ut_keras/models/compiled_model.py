@@ -21,7 +21,10 @@ class CompiledModel(private_api.ReplicaModel):
     hparams: Any
     specs: Any
     class_labels: bool
-    jit_is_auto = False  # True: `fit` decides whether XLA compiles the update
+    # `fit` and `xla_update` read these two attributes.
+    jit_is_auto = False  # whether each call of `fit` sets `auto_uses_xla`
+    auto_uses_xla = False  # whether XLA compiles the update because of `jit_compile="auto"`
+    _loss_weight = 1.0  # the argument `loss_weights` of `compile`, for the default loss
 
     def forward(self, features: Mapping[str, Any], training: bool | None = None) -> ModelOutput:
         """Run the forward pass. Subclasses define it."""
@@ -109,7 +112,7 @@ class CompiledModel(private_api.ReplicaModel):
             jit_compile=False if is_auto else jit_compile,
             **kwargs,
         )
-        self.jit_is_auto = is_auto
+        self.jit_is_auto, self.auto_uses_xla = is_auto, False
         if is_auto:  # so that a saved or copied model decides again
             private_api.compile_arguments(self)["jit_compile"] = "auto"
         if self.has_default_loss:
@@ -129,7 +132,10 @@ class CompiledModel(private_api.ReplicaModel):
         return found
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
-        """Compile a loaded model. Keras calls this method."""
+        """Compile a loaded model. Keras calls this method.
+
+        Keras' own method does not compile a model whose class overrides `compile`.
+        """
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
 

@@ -1,12 +1,14 @@
 """Check the first batch of a generator, a dataset or a `DataLoader` of torch.
 
 `fit`, `evaluate` and `predict` use this module. The datasets are those of `tf.data` and Grain. The
-model still gets each batch once and unchanged, even if the data can be read only once.
+model still gets each batch once, even if the data can be read only once. In the batches of
+generators, `PyDataset`s and `DataLoader`s, arrays and dicts replace the objects of other libraries.
 """
 
 import copy
 import functools
 import itertools
+import sys
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -15,7 +17,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.models import array_checks
+from ut_keras.models import plain_data
 from ut_keras.ops.weak_call import weak_call
 
 
@@ -23,10 +25,11 @@ def observed(x: Any, check: Callable[..., Any]) -> Any:
     """Return data with the same batches as `x`, and call `check` with the first batch.
 
     Args:
-        x: the data of `fit`, `evaluate` or `predict`. The function returns data other than
-            generators, datasets and a `DataLoader` of torch unchanged. It reads the first batch of
-            a Grain dataset itself and returns the dataset unchanged. The model still gets this
-            batch, because each loop over a Grain dataset begins with it.
+        x: the data of `fit`, `evaluate` or `predict`. The function wraps a generator, a
+            `tf.data.Dataset`, a `PyDataset` and a `DataLoader` of torch, and returns other data
+            unchanged. It reads the first batch of a Grain dataset itself. The model still gets this
+            batch, because each loop over a Grain dataset begins with it. The function does not
+            check the first batch of a `PyDataset`, because `array_checks.first_batch` reads it.
         check: bound method with the arguments x, y and weights. Each of them is an array, a dict,
             tuple or list of arrays, or None. The caller must keep a reference to the object of the
             method. If the method raises an exception for a dataset, reading the dataset raises an
@@ -36,10 +39,12 @@ def observed(x: Any, check: Callable[..., Any]) -> Any:
         return _observed_generator(x, check)
     if isinstance(x, tf.data.Dataset) and _is_on_host(x):
         return _observed_dataset(x, check)
-    if isinstance(x, Iterable) and array_checks.is_from(("grain._src",), x):
+    if isinstance(x, keras.utils.PyDataset):
+        return plain_data.PlainBatches(x)
+    if isinstance(x, Iterable) and plain_data.is_from(("grain._src",), x):
         for batch in itertools.islice(x, 1):
             _check_batch(check, batch)
-    if any(one.__name__ == "DataLoader" for one in type(x).__mro__) and array_checks.is_from(
+    if any(one.__name__ == "DataLoader" for one in type(x).__mro__) and plain_data.is_from(
         ("torch.utils.data",), x
     ):
         return _observed_loader(x, check)
@@ -48,8 +53,8 @@ def observed(x: Any, check: Callable[..., Any]) -> Any:
 
 def _check_batch(check, batch):
     """Call `check` with the arrays of a batch. The batch may contain tensors."""
-    x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
-    check(*keras.tree.map_structure(array_checks.as_array, (x, y, weights)))
+    x, y, weights = keras.utils.unpack_x_y_sample_weight(plain_data.plain(batch))
+    check(*keras.tree.map_structure(plain_data.as_array, (x, y, weights)))
 
 
 def _is_on_host(dataset):
@@ -76,7 +81,7 @@ def _chained(first, batches):
     Keras accepts generators, but no other iterators.
     """
     # If the reader stops early, `yield from batches` would close `batches`. A chain does not.
-    yield from itertools.chain(first, batches)
+    yield from map(plain_data.plain, itertools.chain(first, batches))
 
 
 def _observed_loader(loader, check):
@@ -94,11 +99,26 @@ def _observed_loader(loader, check):
                 if not is_checked:
                     is_checked.append(True)
                     _check_batch(check, batch)
-                yield batch
+                yield _readable_batch(batch)
 
     observed = copy.copy(loader)
     observed.__class__ = Observed
     return observed
+
+
+def _readable_batch(batch):
+    """Return a batch of a `DataLoader` in the form that Keras reads.
+
+    Keras calls the method `cpu` of every leaf of the batch, and converts the result to an array.
+    Keras would read a batch that is a dict as a tuple of the keys.
+    """
+    torch: Any = sys.modules["torch"]
+
+    def as_tensor(leaf):
+        return torch.as_tensor(np.require(leaf, requirements="W"))  # torch requires writable arrays
+
+    batch = keras.tree.map_structure(as_tensor, plain_data.plain(batch), none_is_leaf=False)
+    return (batch,) if isinstance(batch, dict) else batch
 
 
 def _observed_dataset(dataset, check):

@@ -17,15 +17,18 @@ from ut_keras.layers.basic import id_checks
 from ut_keras.metrics import weights as weights_lib
 from ut_keras.models import (
     array_checks,
-    auto_xla,
     end_of_data,
+    epoch_order,
     first_batches,
     fit_callbacks,
     generators,
+    plain_data,
     strategy_checks,
     train_step_model,
+    xla_update,
 )
 from ut_keras.models import compiled_functions as functions_lib
+from ut_keras.models.xla_update import Compilation
 from ut_keras.ops import int32, private_api
 from ut_keras.optimizers import learning_rate
 
@@ -37,7 +40,6 @@ class FittedModel(train_step_model.TrainStepModel):
 
     input_features: Any  # list with the names of the features that the model reads
     compiled_functions: functions_lib.CompiledFunctions
-    _tries_xla = False  # whether `jit_compile="auto"` compiles `train_function` with XLA
     _checked_methods: tuple[str, ...] = ()  # the methods that `_check_once` has checked
     _class_weights = None  # float32 [V], the weight of each id while `fit` runs with class_weight
 
@@ -45,8 +47,9 @@ class FittedModel(train_step_model.TrainStepModel):
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         strategy_checks.check_method(self, "fit")
         self._compile_if_needed()
-        given = _plain(_FIT.bind(self, *args, **kwargs).arguments)
+        given = _arguments(_FIT.bind(self, *args, **kwargs))
         generators.check_epochs(given)
+        epoch_order.log_equal_epochs(given)
         self._check_first_batch(*array_checks.first_batch(*map(given.get, _DATA)))
         validation = keras.utils.unpack_x_y_sample_weight(given.get("validation_data"))
         self._check_arrays(*array_checks.first_batch(*validation))
@@ -55,12 +58,12 @@ class FittedModel(train_step_model.TrainStepModel):
         fit_callbacks.check_learning_rate(self, given.get("callbacks"))
         private_api.forget_restored_epoch(self)
         class_weight = given.pop("class_weight", None)
-        del given["self"]
+        if self.jit_is_auto:
+            self.auto_uses_xla = xla_update.suits_update(self, given.get("x"))
         contents = functions_lib.contents_of_forward_pass(self)
         with (
             self._class_weights_set_to(class_weight),
             self._train_function_removed_after_error(),
-            self._xla_on_gpu(given.get("x")),
             end_of_data.expected(given.get("steps_per_epoch")),
         ):
             history = super().fit(**given)
@@ -95,22 +98,20 @@ class FittedModel(train_step_model.TrainStepModel):
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         strategy_checks.check_method(self, "evaluate")
         self._compile_if_needed()
-        given = _plain(_EVALUATE.bind(self, *args, **kwargs).arguments)
+        given = _arguments(_EVALUATE.bind(self, *args, **kwargs))
         more = given.pop("kwargs", {})
         if not more.get("_use_cached_eval_dataset"):  # otherwise `fit` has checked the data
             self._check_arrays(*array_checks.first_batch(*map(given.get, _DATA)))
             self._observe_first_batch(given, "x", "test_step", self._check_arrays)
-        del given["self"]
         with end_of_data.expected(given.get("steps")):
             return super().evaluate(**given, **more)
 
     @functools.wraps(keras.Model.predict)
     def predict(self, *args: Any, **kwargs: Any) -> Any:
-        given = _plain(_PREDICT.bind(self, *args, **kwargs).arguments)
+        given = _arguments(_PREDICT.bind(self, *args, **kwargs))
         x, _, _ = array_checks.first_batch(given.get("x"))  # Keras ignores the targets
         self._check_first_features(x)
         self._observe_first_batch(given, "x", "predict_step", self._check_first_features)
-        del given["self"]
         with end_of_data.expected(given.get("steps")):
             return super().predict(**given)
 
@@ -134,16 +135,15 @@ class FittedModel(train_step_model.TrainStepModel):
     def test_on_batch(self, *args: Any, **kwargs: Any) -> Any:
         strategy_checks.check_method(self, "test_on_batch")
         self._compile_if_needed()
-        given = _plain(_TEST_ON_BATCH.bind(self, *args, **kwargs).arguments)
+        given = _arguments(_TEST_ON_BATCH.bind(self, *args, **kwargs))
         self._check_weights("sample_weight", *map(given.get, ("sample_weight", "y")))
         if not self.overrides("test_step"):  # otherwise batches may have another form
             self._check_once("test_on_batch", self._check_arrays, given.get("x"), given.get("y"))
-        del given["self"]
         return super().test_on_batch(**given)
 
     @functools.wraps(keras.Model.predict_on_batch)
     def predict_on_batch(self, x: Any) -> Any:
-        x = array_checks.plain(x)
+        x = plain_data.plain(x)
         if not self.overrides("predict_step"):  # otherwise batches may have another form
             self._check_once("predict_on_batch", self._check_first_features, x, None)
         return super().predict_on_batch(x)
@@ -159,7 +159,7 @@ class FittedModel(train_step_model.TrainStepModel):
     ) -> Any:
         strategy_checks.check_method(self, "train_on_batch")
         self._compile_if_needed()
-        x, y, sample_weight = map(array_checks.plain, (x, y, sample_weight))
+        x, y, sample_weight = map(plain_data.plain, (x, y, sample_weight))
         if class_weight is not None:
             if sample_weight is not None:
                 raise ValueError(_ONE_KIND_OF_WEIGHT)
@@ -183,38 +183,17 @@ class FittedModel(train_step_model.TrainStepModel):
             self.train_function = None  # otherwise Keras would reuse it and reject valid data
             raise
 
-    @contextlib.contextmanager
-    def _xla_on_gpu(self, x):
-        """Return a context in which XLA compiles the update, if `auto_xla` selects XLA."""
-        self._tries_xla = self.jit_is_auto and auto_xla.compiles_update(self, x)
-        if not self._tries_xla:
-            yield
-            return
-        with auto_xla.jit_compile_set_to(self, True):
-            yield
-
     def make_test_function(self, force: bool = False) -> None:
-        """Make the test function. Keras calls this method.
-
-        `jit_compile="auto"` compiles only the update, because validation data may have any shapes.
-        """
+        """Make the test function. Keras calls this method."""
         self.compiled_functions.remove_outdated("test_function")
-        uses_xla = self._compiles_all_replicas and not self.jit_is_auto
-        with auto_xla.jit_compile_set_to(self, uses_xla):
+        is_compiled = xla_update.of_evaluation(self) is Compilation.ONE_PROGRAM
+        with xla_update.jit_compile_set_to(self, is_compiled):
             super().make_test_function(force)
 
     def make_predict_function(self, force: bool = False) -> Any:
         """Make the predict function. Keras calls this method."""
         self.compiled_functions.remove_outdated("predict_function")
         return super().make_predict_function(force)
-
-    @property
-    def _compiles_all_replicas(self):
-        """Whether XLA compiles the function that runs all replicas.
-
-        XLA compiles programs for one device, so the value is False for several replicas.
-        """
-        return self.jit_compile and not self._splits_update
 
     def make_train_function(self, force: bool = False) -> None:
         """Build the optimizer, then make the train function. Keras calls this method."""
@@ -223,20 +202,22 @@ class FittedModel(train_step_model.TrainStepModel):
         self.compiled_functions.remove_outdated("train_function")
         if self.train_function is not None and not force:
             return
-        if self._splits_update and (reason := auto_xla.why_not_split(self)):
+        compilation = xla_update.of_update(self)
+        on_replicas = compilation is Compilation.EACH_REPLICA
+        if on_replicas and (reason := xla_update.why_not_on_replicas(self)):
             raise ValueError(
                 f"jit_compile must be False or 'auto' on several replicas: {reason}. "
                 "Received: True."
             )
-        with auto_xla.jit_compile_set_to(self, self._compiles_all_replicas):
+        with xla_update.jit_compile_set_to(self, compilation is Compilation.ONE_PROGRAM):
             if self._class_weights is None:
                 super().make_train_function(force)
             else:
                 step = self._weighted_train_step
                 self.train_function = private_api.train_function_of(self, step)
-        if self.jit_is_auto and self.jit_compile:
+        if self.auto_uses_xla:
             compiled: Any = self.train_function
-            safe: Any = auto_xla.TrainFunctionWithFallback(compiled, self._without_xla)
+            safe: Any = xla_update.TrainFunctionWithFallback(compiled, self._without_xla)
             self.train_function = safe
 
     def _build_optimizer_early(self):
@@ -259,8 +240,11 @@ class FittedModel(train_step_model.TrainStepModel):
         return self.train_step((x, y, tf.gather(self._class_weights, ids)))
 
     def _without_xla(self):
-        """Return a new train function that XLA does not compile."""
-        self.jit_is_auto = self._tries_xla = self.jit_compile = False
+        """Make and return a train function without XLA.
+
+        Later calls of `fit` do not try XLA again.
+        """
+        self.jit_is_auto = self.auto_uses_xla = False
         self.make_train_function(force=True)
         return self.train_function
 
@@ -321,11 +305,18 @@ class FittedModel(train_step_model.TrainStepModel):
         self._check_weights("sample_weight", weights, targets)
 
 
-def _plain(given):
-    """Return the arguments of a method such as `fit`, with `plain` data."""
+def _arguments(bound):
+    """Return the arguments of a call of a method such as `fit`, with `plain` data.
+
+    Args:
+        bound: `inspect.BoundArguments`, which also contain the model itself as `self`.
+    """
     data = (*_DATA, "validation_data")
-    replaced = {name: array_checks.plain(given[name]) for name in data if name in given}
-    return {**given, **replaced}
+    return {
+        name: plain_data.plain(value) if name in data else value
+        for name, value in bound.arguments.items()
+        if name != "self"
+    }
 
 
 _DATA = ("x", "y", "sample_weight")

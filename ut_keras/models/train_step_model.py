@@ -8,8 +8,9 @@ import tensorflow as tf
 
 from ut_keras.metrics import losses
 from ut_keras.metrics import weights as weights_lib
-from ut_keras.models import array_checks, compiled_model
+from ut_keras.models import array_checks, compiled_model, xla_update
 from ut_keras.models import losses as model_losses
+from ut_keras.models.xla_update import Compilation
 from ut_keras.ops import private_api
 from ut_keras.ops.loss_term import LossTerm
 from ut_keras.optimizers import batch_update
@@ -38,11 +39,6 @@ class TrainStepModel(compiled_model.CompiledModel):
     trains_by_steps: Any = False  # True if the loss uses the states of several steps
     num_segments: Any = 1  # the number of updates for each batch
 
-    @property
-    def _splits_update(self):
-        """Whether XLA compiles the update of each replica, without sums over replicas."""
-        return bool(self.jit_compile) and self.distribute_strategy.num_replicas_in_sync > 1
-
     def train_step(self, data: Any) -> dict[str, Any]:
         """Run one update after its data have arrived. Keras calls this method.
 
@@ -53,7 +49,7 @@ class TrainStepModel(compiled_model.CompiledModel):
         """
         data = array_checks.single_outputs(data)
         step = self._default_loss_step if self._runs_forward else self._keras_train_step
-        if self.jit_compile and not self._splits_update:
+        if xla_update.of_update(self) is Compilation.ONE_PROGRAM:
             # A function that XLA compiled always waits for its data. A control dependency would
             # prevent the function from creating variables of the optimizer and of metrics.
             return step(data)
@@ -66,8 +62,8 @@ class TrainStepModel(compiled_model.CompiledModel):
     def test_step(self, data: Any) -> dict[str, Any]:
         """Evaluate one batch. Keras calls this method."""
         data = array_checks.single_outputs(data)
-        if self._splits_update and not self.jit_is_auto:
-            step = functools.partial(self._test_step)  # prevents a warning, see `compiled`
+        if xla_update.of_evaluation(self) is Compilation.EACH_REPLICA:
+            step = functools.partial(self._test_step)  # prevents a warning, see `ops.compiled`
             return tf.function(step, jit_compile=True, autograph=False)(data)
         return self._test_step(data)
 
@@ -80,7 +76,7 @@ class TrainStepModel(compiled_model.CompiledModel):
 
     def _default_loss_step(self, data):
         """Run the update with the default loss, and return the results of the metrics."""
-        if self._splits_update:
+        if xla_update.of_update(self) is Compilation.EACH_REPLICA:
             return self._split_step(data)
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
         done = batch_update.update(
@@ -144,9 +140,10 @@ class TrainStepModel(compiled_model.CompiledModel):
         return super().train_step(data)
 
     def _output_and_terms(self, x, y, weights, training, carried=None):
-        """Return the output and the loss terms.
+        """Run the forward pass, and return its output and its loss terms.
 
-        The terms include the losses that the user's layers add with `add_loss`.
+        The terms include the losses that the user's layers add with `add_loss`. The method also
+        adds the loss to the metric that Keras displays as "loss".
         """
         array_checks.check_targets(y, must_be_dense=True)
         private_api.clear_losses(self)  # earlier calls of single layers may have added losses

@@ -80,6 +80,16 @@ def stop_recording() -> contextlib.AbstractContextManager[None]:
     return record.stop_recording()
 
 
+def has_random_seed() -> bool:
+    """Return whether `keras.utils.set_random_seed` or `tf.random.set_seed` was called.
+
+    Promise: `fit` logs that the epochs have the same order. Public alternative:
+    `tf.compat.v1.random.get_seed` returns the seed, but it also changes later random numbers.
+    Test: `tests/models/epoch_order_test.py`.
+    """
+    return context.global_seed() is not None
+
+
 def limit_gpu_memory(fraction: float) -> None:
     """Limit the share of each GPU's memory that TensorFlow allocates.
 

@@ -260,14 +260,13 @@ class CoordinatedStop(interruption.StopRequest):
 
     Args:
         strategy: the strategy of the run.
-        waits: bool, see `StopRequest`. With several workers, True is always used, because all
-            workers must stop together.
+        waits: bool, see `StopRequest`.
     """
 
-    def __init__(self, strategy: tf.distribute.Strategy, waits: bool = True) -> None:
+    def __init__(self, strategy: tf.distribute.Strategy, waits: bool) -> None:
+        super().__init__(waits)
         self._strategy = strategy
         self._is_single_worker = num_workers(strategy) == 1
-        super().__init__(waits or not self._is_single_worker)
 
     def is_due(self, step: int) -> bool:
         """Return whether training must stop after update number `step`."""

@@ -13,7 +13,6 @@ handled between two updates (see `interruption`).
 
 import concurrent.futures
 import dataclasses
-import functools
 import math
 import os
 import time
@@ -79,7 +78,10 @@ class TrainLoop:
         self._is_chief = distribution.is_chief(self.strategy)
         self.step = 0
         self.seconds = 0.0
-        self.stop = distribution.CoordinatedStop(self.strategy, waits=False)
+        # Before the first update, there is nothing to save, so a signal stops a single worker at
+        # once. Several workers must always stop together.
+        is_single_worker = distribution.num_workers(self.strategy) == 1
+        self.stop = distribution.CoordinatedStop(self.strategy, waits=not is_single_worker)
 
         self._epochs = epochs_lib.Epochs(self.make_epoch, self.strategy)
         self._curriculum = self._make_curriculum()
@@ -89,10 +91,7 @@ class TrainLoop:
         self._card_rate = card_rate.find(self.model, self.strategy)
         peak = None if self._card_rate is None else self._card_rate.peak
         self._progress = progress.Progress(self.settings.train_steps, peak=peak)
-        self._check_folder: Callable[[int], Any] = lambda step: None
-        if self._is_chief:
-            status = os.stat(self.output_dir)
-            self._check_folder = functools.partial(saving.check_folder, self.output_dir, status)
+        self._folder_status = os.stat(self.output_dir) if self._is_chief else None
         self._saver = self._make_saver()
         self._profiler = StepProfiler(self.output_dir, self.settings.profile_steps)
         self._reads_in_background = distribution.has_accelerator(self.strategy)
@@ -151,7 +150,7 @@ class TrainLoop:
             self._profiler.before_update(self.step + 1)
             result = self._run_update(batch)
             self.step += 1
-            self.stop.waits = True
+            self.stop.waits = True  # from now on, the run saves its state before it stops
             self._profiler.after_update(self.step, result)
             self._report(result, batch)
             self._advance_curriculum(result)
@@ -275,6 +274,10 @@ class TrainLoop:
                 raise self._non_finite(f"loss={values['loss']} at step {step}")
 
     def _before_save(self, step):
+        """Check the state of `step`, and write the position in the data.
+
+        `Saver` calls this method before it copies the state.
+        """
         self._finish_report()
         self._check_finite(self._progress.fetch())  # the losses since the last report
         if path := saving.non_finite_weight(self.model):
@@ -283,6 +286,10 @@ class TrainLoop:
         self._epochs.write_position()
         if self._curriculum:
             self._curriculum.write()
+
+    def _check_folder(self, step):
+        if self._folder_status is not None:
+            saving.check_folder(self.output_dir, self._folder_status, step)
 
     def _non_finite(self, received):
         self._saver.finish()

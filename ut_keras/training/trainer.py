@@ -61,7 +61,9 @@ class Trainer:
             self._is_chief,
             is_training_run=self.optimizer is not None,
         )
-        self._early_stopping = self.settings.early_stopping
+        # The object collects the values of this run. Several runs may share their settings, so each
+        # run has a copy.
+        self._early_stopping = dataclasses.replace(self.settings.early_stopping)
         self._is_language_model = False  # the first evaluation sets this value
         self._average: Any = None
         if decay := self.settings.moving_average_decay:
@@ -129,11 +131,13 @@ class Trainer:
         train_loop.check_same_step(self.strategy, self.output_dir, step)
         if change := checkpoints.moving_average_note():
             print(change, flush=True)
-        with distribution.CoordinatedStop(self.strategy) as stop, self._averaged_weights():
-            # After a signal, a single worker stops at the end of the current batch. Several workers
-            # would have to agree on this batch. Therefore, several workers stop immediately. This
-            # loses nothing, because an evaluation has no state to save.
-            stop.waits = distribution.num_workers(self.strategy) == 1
+        # After a signal, a single worker stops at the end of the current batch. Several workers
+        # would have to agree on this batch. Therefore, several workers stop immediately. This loses
+        # nothing, because an evaluation has no state to save.
+        stop = distribution.CoordinatedStop(
+            self.strategy, waits=distribution.num_workers(self.strategy) == 1
+        )
+        with stop, self._averaged_weights():
             results = self._evaluate(step, make_eval_dataset, decode, stop)
         final = self._worth_printing({**results, "steps": step})
         print(result_line(final), flush=True)

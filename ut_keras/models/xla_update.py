@@ -1,6 +1,18 @@
-"""Decides whether XLA compiles the update in `fit`: `compile(jit_compile="auto")`."""
+"""Decides how XLA compiles the update of a model in `fit`, and its evaluation.
+
+    compile(jit_compile=…)   one replica        several replicas
+    False                    WITHOUT_XLA        WITHOUT_XLA
+    True                     ONE_PROGRAM        EACH_REPLICA
+    "auto"                   the update: as True if `suits_update` selects XLA, otherwise as False
+                             the evaluation: as False, because its data may have any shapes
+
+With "auto", Keras' attribute `model.jit_compile` is False. Each call of `fit` stores the result of
+`suits_update` in `model.auto_uses_xla`. If XLA then cannot compile the update,
+`TrainFunctionWithFallback` continues without XLA, and later calls of `fit` do not use XLA either.
+"""
 
 import contextlib
+import enum
 import logging
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,14 +27,44 @@ from ut_keras.ops import autotuning, devices, xla_errors
 _LOG = logging.getLogger("ut_keras")
 
 
-def compiles_update(model: Any, x: Any) -> bool:
-    """Return whether XLA compiles the update of a model for the data of `fit`.
+class Compilation(enum.Enum):
+    """How XLA compiles the update or the evaluation of a batch."""
+
+    WITHOUT_XLA = enum.auto()
+    ONE_PROGRAM = enum.auto()  # XLA compiles the function that Keras makes of the step
+    # XLA compiles programs for one device, so it cannot compile Keras' function. It compiles the
+    # step of each replica, without the sums over the replicas.
+    EACH_REPLICA = enum.auto()
+
+
+def of_update(model: Any) -> Compilation:
+    """Return how XLA compiles the update of a compiled model."""
+    return _compilation(model, model.jit_compile or model.auto_uses_xla)
+
+
+def of_evaluation(model: Any) -> Compilation:
+    """Return how XLA compiles the evaluation of a batch."""
+    return _compilation(model, model.jit_compile)
+
+
+def _compilation(model, uses_xla):
+    if not uses_xla:
+        return Compilation.WITHOUT_XLA
+    return Compilation.EACH_REPLICA if _has_several_replicas(model) else Compilation.ONE_PROGRAM
+
+
+def _has_several_replicas(model):
+    return model.distribute_strategy.num_replicas_in_sync > 1
+
+
+def suits_update(model: Any, x: Any) -> bool:
+    """Return whether `jit_compile="auto"` uses XLA to train on the data of `fit`.
 
     XLA compiles the update once for every shape of a batch. So all batches must have the same
-    lengths. If there is a GPU and the data do not allow XLA, a log line says why.
+    lengths. If there is a GPU, but the model or the data do not allow XLA, a log line says why.
 
     Args:
-        model: a compiled `keras.Model`.
+        model: a model that was compiled with `jit_compile="auto"`.
         x: the data: arrays, tensors, a `tf.data.Dataset` or others, as for `fit`.
     """
     if not devices.has_gpu() or model.run_eagerly:
@@ -38,7 +80,7 @@ def compiles_update(model: Any, x: Any) -> bool:
 
 @contextlib.contextmanager
 def jit_compile_set_to(model: Any, value: bool) -> Iterator[None]:
-    """Set `model.jit_compile` inside a context, and restore it afterwards.
+    """Return a context in which Keras' `model.jit_compile` has the given value.
 
     Keras reads this attribute when it makes a train function or a test function, and has no
     argument for it. Keras stores False instead of True if it does not support XLA for this model.
@@ -52,7 +94,7 @@ def jit_compile_set_to(model: Any, value: bool) -> Iterator[None]:
 
 
 def _why_not(model, x):
-    if model.distribute_strategy.num_replicas_in_sync > 1 and (reason := why_not_split(model)):
+    if _has_several_replicas(model) and (reason := why_not_on_replicas(model)):
         return reason
     if model.steps_per_execution > 1:
         return f"steps_per_execution is {model.steps_per_execution}"
@@ -66,8 +108,8 @@ def _why_not(model, x):
     return "the data are neither arrays nor a tf.data.Dataset"
 
 
-def why_not_split(model: Any) -> str:
-    """Return why XLA cannot compile the update of each of several replicas, or "".
+def why_not_on_replicas(model: Any) -> str:
+    """Return why XLA cannot compile the update of each replica, or "" if it can.
 
     XLA compiles programs for one device. Only the update of ut_keras is split into programs without
     sums over the replicas.
@@ -113,7 +155,9 @@ class TrainFunctionWithFallback:
         batch = next(iterator)
 
         def one_batch():
-            return iter([batch]) if is_distributed else _iterator_of(batch, iterator.element_spec)
+            if isinstance(iterator, tf.data.Iterator):
+                return _iterator_of(batch, iterator.element_spec)
+            return iter([batch])  # for several replicas, and for the generator of `train_on_batch`
 
         try:
             logs = self._compiled(one_batch())
