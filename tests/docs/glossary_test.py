@@ -2,6 +2,7 @@
 
 import ast
 import io
+import itertools
 import json
 import pathlib
 import re
@@ -22,7 +23,7 @@ def _files(name):
     path = ROOT / name
     assert path.exists(), f"glossary.CHECKED must name files that exist. Received: {name}."
     found = path.rglob("*") if path.is_dir() else [path]
-    return [file for file in found if file.suffix in (".md", ".py", ".ipynb")]
+    return [file for file in found if file.suffix in (".md", ".py", ".ipynb", ".sh")]
 
 
 def _texts(path):
@@ -34,8 +35,16 @@ def _texts(path):
         for cell in json.loads(source)["cells"]:
             if cell["cell_type"] == "markdown":
                 yield from _markdown("".join(cell["source"]))
+    elif path.suffix == ".sh":
+        yield _shell(source)
     else:
         yield from _python(source)
+
+
+def _shell(source):
+    """Return the comment at the beginning of a script."""
+    head = itertools.takewhile(lambda line: line.startswith("#"), source.splitlines())
+    return " ".join(" ".join(line[1:].split()) for line in head if not line.startswith("#!"))
 
 
 def _markdown(source):
@@ -100,3 +109,8 @@ def test_patterns_find_what_they_name(text, is_fault):
 def test_python_texts_are_docstrings_messages_and_comments():
     source = '"""A docstring."""\nx = "a message"  # a comment\n# of two lines\ny = "word"\n'
     assert list(_python(source)) == ["A docstring.", "a message", "a comment of two lines"]
+
+
+def test_text_of_a_script_is_its_first_comment():
+    script = "#!/bin/bash\n# A comment\n#   of two lines.\nset -e\n# Another comment.\n"
+    assert _shell(script) == "A comment of two lines."

@@ -1,4 +1,5 @@
 import pytest
+import tensorflow as tf
 
 from ut_keras.data import features, tfrecords
 from ut_keras.data.reading import inspection
@@ -53,6 +54,19 @@ def test_report_shows_class_labels(tmp_path):
     lines = _report(tmp_path, records, {"targets": labels}, specs, num_shown=1)
     assert lines[0] == '1  targets  1 ids  "no"  [0]'
     assert lines[2] == "targets  1 to 1 ids, 1.0 on average; 2 of the vocabulary's 3 ids occur"
+
+
+def test_report_counts_weights_instead_of_ids(tmp_path):
+    encoder = text_encoder.IntegerTextEncoder(12)
+
+    def with_weights(batch):
+        return {**batch, "weights": tf.cast(batch["targets"], tf.float32) / 2}
+
+    records = [{"targets": [3, 1]}]
+    lines = _report(tmp_path, records, {"targets": encoder}, preprocess=with_weights, num_shown=1)
+    assert lines[1] == "   weights  2 weights  [1.5, 0.5]"
+    assert "weights  2 to 2 weights, 2.0 on average" in lines
+    assert lines[0].startswith("1  targets  2 ids")
 
 
 def test_report_rejects_ids_outside_vocabulary(tmp_path):

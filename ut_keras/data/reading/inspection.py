@@ -93,13 +93,18 @@ def _length_lines(names, lengths, occurrences):
     lines = []
     width = max(map(len, names), default=0)
     for name, values in zip(names, lengths.T, strict=True):
-        line = f"{name:{width}}  {values.min():,} to {values.max():,} ids"
+        line = f"{name:{width}}  {values.min():,} to {values.max():,} {_unit(name)}"
         line += f", {values.mean():.1f} on average"
         if name in occurrences:
             counts = occurrences[name]
             line += f"; {(counts > 0).sum():,} of the vocabulary's {len(counts):,} ids occur"
         lines.append(line)
     return lines
+
+
+def _unit(name):
+    """Return the word for the values of a feature: "weights" or "ids"."""
+    return "weights" if name == "weights" else "ids"
 
 
 @tf.autograph.experimental.do_not_convert
@@ -128,7 +133,7 @@ def _shown(batch, encoders, first, count):
         label = f"{number}"
         for name, value in zip(batch, values, strict=True):
             ids = value.numpy().ravel().tolist()
-            parts = [f"{label:3}{name:{width}}", f"{len(ids)} ids"]
+            parts = [f"{label:3}{name:{width}}", f"{len(ids)} {_unit(name)}"]
             if name in encoders:
                 text = _text(encoders[name], ids)
                 more = "…" if len(text) > _MAX_TEXT_SHOWN else ""
