@@ -280,6 +280,28 @@ class Mine(problem.Problem):
     assert problem.feature_encoders(make.data_dir)["inputs"].encode("0 9") == [2, 11]
 
 
+def test_package_generates_data_of_a_problem_that_it_creates(make):
+    problem = make(
+        """
+@registry.register_problem
+class Other(Base):
+    pass
+
+@registry.register_problem
+class Mine(Base):
+    use_vocab_from_other_problem = Other()
+    def generate_data(self, data_dir, tmp_dir, task_id=-1):
+        Other().generate_data(data_dir, tmp_dir)
+        super().generate_data(data_dir, tmp_dir, task_id)
+"""
+    )
+    other = problems.get("other")
+    assert _texts(make, problem, "dev") == ["eval 0", "eval 1", "eval 2"]
+    texts, others = (sorted(_texts(make, each, "train")) for each in (problem, other))
+    assert texts == others != []
+    assert problem.side_files() == other.side_files() != ()
+
+
 def test_inspect_exchanges_stored_records_of_reversed_problem(make, capsys):
     make(
         """

@@ -23,6 +23,7 @@ from ut_keras.t2t import imports, naming, problem_classes, tf1_compat
 from ut_keras.t2t.missing import Absent, Missing, print_once
 
 STAND_INS = {
+    "data_generators.algorithmic": "algorithmic_problems",
     "data_generators.generator_utils": "generator_utils",
     "data_generators.multi_problem": "multi_problem",
     "data_generators.problem": "problem",

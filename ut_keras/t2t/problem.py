@@ -9,6 +9,7 @@ References: tensor2tensor/data_generators/problem.py.
 import functools
 import random
 import types
+from collections.abc import Callable
 from typing import Any
 
 from ut_keras.data import tfrecords
@@ -117,8 +118,8 @@ class RequiredAttribute:
         if problem is None:
             return self
         cls = type(problem)
-        has_generator = hasattr(cls, "generator")
-        old = ", but with `generator`, which T2T had before 1.5.2" if has_generator else ""
+        is_old = self._name.startswith("generate_") and hasattr(cls, "generator")
+        old = ", but with `generator`, which T2T had before 1.5.2" if is_old else ""
         raise DataError(
             f"{cls.__name__} must define {self._name}. Received: a class without it{old}."
         )
@@ -128,7 +129,8 @@ class Problem:
     """A problem with T2T's methods."""
 
     name = ""
-    adapted: Any  # the `adapted_problem.Adapted` of this problem; `Adapted` sets this attribute
+    # `registry.register_problem` sets this to `multi_problem.adapt`, which imports this module.
+    make_adapted: Callable[[Any], Any]
     _max_cases: int | None = None  # limit of samples during data generation; set by `adapted`
 
     def __init__(self, was_reversed: bool = False, was_copy: bool = False) -> None:
@@ -139,6 +141,15 @@ class Problem:
         # The hparams before inputs and targets are exchanged for NAME_rev or copied for NAME_copy.
         self._direct_hparams = default_hparams()
         self._task_id = -1
+
+    @functools.cached_property
+    def adapted(self) -> Any:
+        """The `adapted_problem.Adapted` of this problem, which handles its data.
+
+        `Adapted` sets this attribute. If the package itself creates the problem, nothing has set it
+        before the first access.
+        """
+        return type(self).make_adapted(self)
 
     # For the tasks of a `multi_problem.MultiProblem`.
 
