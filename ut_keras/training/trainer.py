@@ -14,7 +14,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -28,6 +28,13 @@ from ut_keras.training.train_settings import TrainSettings
 
 MakeEpoch: TypeAlias = Callable[[int], Any]  # the type of the argument of `Epochs`
 MakeDataset: TypeAlias = Callable[[], Any]
+
+
+class _Evaluation(NamedTuple):
+    """The results of an evaluation and of free decoding, by name."""
+
+    results: dict[str, float]
+    shown: dict[str, float]  # the results without those that `_COMPARE_SEQUENCES` explains
 
 
 @dataclasses.dataclass(eq=False)
@@ -64,7 +71,6 @@ class Trainer:
         # The object collects the values of this run. Several runs may share their settings, so each
         # run has a copy.
         self._early_stopping = dataclasses.replace(self.settings.early_stopping)
-        self._is_language_model = False  # the first evaluation sets this value
         self._average: Any = None
         if decay := self.settings.moving_average_decay:
             self._average = moving_average.MovingAverage(self.model, self.strategy, decay)
@@ -107,16 +113,16 @@ class Trainer:
                 throttled = time.monotonic() - evaluated_at < settings.eval_throttle_seconds
                 if is_last or not distribution.from_chief(self.strategy, throttled):
                     evaluated_at = time.monotonic()
-                    results = self._evaluate_and_keep_best(loop, make_eval_dataset, decode)
+                    evaluation = self._evaluate_and_keep_best(loop, make_eval_dataset, decode)
                     stops = self._should_stop_early()
                 if stops and self._is_chief:  # only the chief has the values of the metric
                     print(self._early_stopping.reason(), flush=True)
                 if is_last or stops:
                     break
             loop.end()
-        final = {**results, "steps": loop.step, "train_time": loop.seconds}
-        print(result_line(self._worth_printing(final)), flush=True)
-        return results
+        final = {**evaluation.shown, "steps": loop.step, "train_time": loop.seconds}
+        print(result_line(final), flush=True)
+        return evaluation.results
 
     train_eval_and_decode = functools.partialmethod(continuous_train_and_eval, decode=True)
 
@@ -138,11 +144,10 @@ class Trainer:
             self.strategy, waits=distribution.num_workers(self.strategy) == 1
         )
         with stop, self._averaged_weights():
-            results = self._evaluate(step, make_eval_dataset, decode, stop)
-        final = self._worth_printing({**results, "steps": step})
-        print(result_line(final), flush=True)
+            evaluation = self._evaluate(step, make_eval_dataset, decode, stop)
+        print(result_line({**evaluation.shown, "steps": step}), flush=True)
         self._summaries.close()
-        return results
+        return evaluation.results
 
     evaluate_and_decode = functools.partialmethod(evaluate, decode=True)
 
@@ -206,11 +211,12 @@ class Trainer:
     # Methods for evaluation.
 
     def _evaluate_and_keep_best(self, loop, make_eval_dataset, decode):
+        """Evaluate the averaged weights, and save them if they are the best so far."""
         with self._averaged_weights():
-            results = self._evaluate(loop.step, make_eval_dataset, decode, loop.stop, loop)
-            if self._is_chief and self._early_stopping.add(loop.step, results):
+            evaluation = self._evaluate(loop.step, make_eval_dataset, decode, loop.stop, loop)
+            if self._is_chief and self._early_stopping.add(loop.step, evaluation.results):
                 save_best(self.output_dir, self.model, loop.step)
-        return results
+        return evaluation
 
     def _save_missing_best(self, step):
         """Save the best weights if an earlier run was killed just before it saved them.
@@ -241,28 +247,30 @@ class Trainer:
         return self._average.applied_to_model() if self._average else contextlib.nullcontext()
 
     def _evaluate(self, step, make_eval_dataset, decode, stop, loop=None):
-        """Evaluate, decode if `decode` is True, and record and return the results."""
+        """Evaluate, decode if `decode` is True, and record the results.
+
+        Returns:
+            `_Evaluation`.
+        """
         dataset = make_eval_dataset()
-        self._is_language_model = not self.free_decoder.can_decode(dataset)
         evaluated = self.evaluator(dataset, self.settings.eval_steps, stop.stops_evaluation)
         if loop:
             loop.wait_for_checkpoint()
         if evaluated is None:
             raise _interrupted_evaluation(stop, loop)
         self._summaries.write_evaluation(step, evaluated)
-        shown = self._worth_printing(evaluated)
-        shown = {name: value for name, value in shown.items() if "/" not in name}
+        is_language_model = not self.free_decoder.can_decode(dataset)
+        omitted = _COMPARE_SEQUENCES if is_language_model else ()
+        shown = {name: value for name, value in evaluated.items() if name not in omitted}
         print(f"evaluation at step {step}: {result_line(shown)}", flush=True)
         decoded = self._decode(step, make_eval_dataset, stop, loop) if decode else {}
-        return {**evaluated, **decoded}
-
-    def _worth_printing(self, results):
-        """Return the results to print, without the sequence metrics of a language model."""
-        if not self._is_language_model:
-            return results
-        return {name: results[name] for name in results if name not in _COMPARE_SEQUENCES}
+        return _Evaluation({**evaluated, **decoded}, {**shown, **decoded})
 
     def _decode(self, step, make_eval_dataset, stop, loop):
+        """Decode, print some samples, and record and return the results.
+
+        The result is {} for a language model and on workers other than the chief.
+        """
         if not self._is_chief:
             return {}
         dataset = (self.make_decode_dataset or make_eval_dataset)()
