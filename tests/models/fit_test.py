@@ -12,7 +12,7 @@ from tests import seeds
 from tests.models import examples
 from ut_keras import hparams, models, optimizers, problems
 from ut_keras.metrics import losses
-from ut_keras.models import universal_transformer
+from ut_keras.models import universal_transformer, xla_update
 from ut_keras.ops import devices, private_api
 from ut_keras.training import train_step
 
@@ -274,6 +274,31 @@ def test_train_on_batch_after_fit_on_gpu_uses_xla(dataset, monkeypatch):
     assert seen[0] and seen[-1]
 
 
+@pytest.mark.parametrize("invalid", ["callback", "class_weight"])
+def test_fit_with_error_removes_choice_of_xla(invalid, dataset, monkeypatch):
+    """After an error, `train_on_batch` does not use XLA because of a `fit` that did not train."""
+    monkeypatch.setattr(devices, "has_gpu", lambda: True)
+    model, seen = _make("universal_transformer_tiny"), []
+
+    class Failing(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            seen.append(xla_update.of_update(model))
+            raise ValueError("the callback failed")
+
+    model.compile()
+    with pytest.raises(ValueError, match="failed" if invalid == "callback" else "class_weight"):
+        model.fit(
+            dataset,
+            shuffle=False,
+            verbose=0,
+            callbacks=[Failing()],
+            class_weight={3: -1.0} if invalid == "class_weight" else None,
+        )
+    assert seen == ([xla_update.Compilation.ONE_PROGRAM] if invalid == "callback" else [])
+    assert xla_update.of_update(model) is xla_update.Compilation.WITHOUT_XLA
+    assert model.jit_is_auto and not model.jit_compile
+
+
 @pytest.mark.slow  # XLA takes long to compile
 def test_xla_computes_all_positions_with_copied_states():
     """With XLA, the model also computes halted positions, because XLA needs static shapes."""
@@ -324,6 +349,22 @@ def test_fit_callbacks_that_set_the_learning_rate(callback, dataset):
     model.compile(optimizer=optimizer, run_eagerly=True)
     model.fit(dataset.take(1), epochs=3, callbacks=[callback], shuffle=False, verbose=0)
     assert float(optimizer.learning_rate) <= 0.125
+
+
+def test_fit_callbacks_set_the_rates_of_a_multi_optimizer(dataset):
+    """A `MultiOptimizer` has no learning rate, but callbacks can set the rates of its parts."""
+    model = _make("universal_transformer_tiny")
+    optimizer = keras.optimizers.SGD(0.5)
+    choose = keras.optimizers.OptimizerMap(optimizer)
+    model.compile(keras.optimizers.MultiOptimizer(choose), metrics=[], run_eagerly=True)
+    halve = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
+    arguments = {"callbacks": [halve], "shuffle": False, "verbose": 0}
+    model.fit(dataset.take(1), epochs=2, **arguments)
+    assert float(optimizer.learning_rate) == 0.125
+    optimizer.learning_rate = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9)
+    with pytest.raises(TypeError, match="optimizers.get"):
+        model.fit(dataset.take(1), **arguments)
+    assert int(optimizer.iterations) == 2
 
 
 def test_fit_uses_schedule_assigned_after_fit(dataset):

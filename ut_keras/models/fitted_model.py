@@ -53,19 +53,21 @@ class FittedModel(train_step_model.TrainStepModel):
         self._check_first_batch(*array_checks.first_batch(*map(given.get, _DATA)))
         validation = keras.utils.unpack_x_y_sample_weight(given.get("validation_data"))
         self._check_arrays(*array_checks.first_batch(*validation))
-        self._observe_first_batch(given, "x", "train_step", self._check_first_batch)
-        self._observe_first_batch(given, "validation_data", "test_step", self._check_arrays)
-        fit_callbacks.check_learning_rate(self, given.get("callbacks"))
+        given["x"] = self._observed(given.get("x"), "train_step", self._check_first_batch)
+        given["validation_data"] = self._observed(
+            given.get("validation_data"), "test_step", self._check_arrays
+        )
+        fit_callbacks.check_learning_rate(self.optimizer, given.get("callbacks"))
         private_api.forget_restored_epoch(self)
         class_weight = given.pop("class_weight", None)
-        if self.jit_is_auto:
-            self.auto_uses_xla = xla_update.suits_update(self, given.get("x"))
         contents = functions_lib.contents_of_forward_pass(self)
         with (
             self._class_weights_set_to(class_weight),
             self._train_function_removed_after_error(),
             end_of_data.expected(given.get("steps_per_epoch")),
         ):
+            if self.jit_is_auto:
+                self.auto_uses_xla = xla_update.suits_update(self, given.get("x"))
             history = super().fit(**given)
         if functions_lib.differ(contents, functions_lib.contents_of_forward_pass(self)):
             warnings.warn(
@@ -102,16 +104,16 @@ class FittedModel(train_step_model.TrainStepModel):
         more = given.pop("kwargs", {})
         if not more.get("_use_cached_eval_dataset"):  # otherwise `fit` has checked the data
             self._check_arrays(*array_checks.first_batch(*map(given.get, _DATA)))
-            self._observe_first_batch(given, "x", "test_step", self._check_arrays)
+            given["x"] = self._observed(given.get("x"), "test_step", self._check_arrays)
         with end_of_data.expected(given.get("steps")):
             return super().evaluate(**given, **more)
 
     @functools.wraps(keras.Model.predict)
     def predict(self, *args: Any, **kwargs: Any) -> Any:
         given = _arguments(_PREDICT.bind(self, *args, **kwargs))
-        x, _, _ = array_checks.first_batch(given.get("x"))  # Keras ignores the targets
+        x, _, _ = array_checks.first_batch(given["x"])  # Keras ignores the targets
         self._check_first_features(x)
-        self._observe_first_batch(given, "x", "predict_step", self._check_first_features)
+        given["x"] = self._observed(given["x"], "predict_step", self._check_first_features)
         with end_of_data.expected(given.get("steps")):
             return super().predict(**given)
 
@@ -175,12 +177,14 @@ class FittedModel(train_step_model.TrainStepModel):
     def _train_function_removed_after_error(self):
         """Return a context that removes the train function after an error.
 
-        The train function may then be incomplete, so Keras must trace a new one.
+        The train function may then be incomplete, so Keras must trace a new one. The choice of
+        `jit_compile="auto"` is also removed, because `fit` made it for the data of this function.
         """
         try:
             yield
         except Exception:
             self.train_function = None  # otherwise Keras would reuse it and reject valid data
+            self.auto_uses_xla = False
             raise
 
     def make_test_function(self, force: bool = False) -> None:
@@ -261,19 +265,17 @@ class FittedModel(train_step_model.TrainStepModel):
             id_checks.check_dense(weights, name)
             weights_lib.check(name, np.asarray(weights), id_checks.known_batch_size(y))
 
-    def _observe_first_batch(self, given, name, step, check):
-        """Replace a dataset or generator by one that calls `check` with its first batch.
+    def _observed(self, data, step, check):
+        """Return data with the same batches, and call `check` with the first batch.
 
         Args:
-            given: dict, the arguments of `fit`, `evaluate` or `predict`.
-            name: str, the argument with the data.
+            data: an argument of `fit`, `evaluate` or `predict`, see `first_batches.observed`.
             step: str, the method that gets the batches. If a user's class overrides this method,
                 the first batch is not checked. It may have another form, such as a tuple of four
                 elements.
-            check: method of this model, see `first_batches.observed`.
+            check: method of this model.
         """
-        if name in given and not self.overrides(step):
-            given[name] = first_batches.observed(given[name], check)
+        return data if self.overrides(step) else first_batches.observed(data, check)
 
     def _check_once(self, method, check, x, y):
         """Check the first batch of a method that gets one batch per call.

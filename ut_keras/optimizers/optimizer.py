@@ -103,13 +103,8 @@ class Optimizer(private_api.GradientHook):
     @keras.optimizers.Optimizer.learning_rate.setter
     def learning_rate(self, value: Any) -> None:
         # Callbacks such as LearningRateScheduler and ReduceLROnPlateau set the learning rate.
-        if callable(private_api.rate_or_schedule(self)) and not callable(value):
-            raise TypeError(
-                "A learning rate that callbacks set requires an optimizer without a schedule: "
-                "from ut_keras import optimizers; model.compile(optimizer=optimizers.get("
-                "model.hparams, learning_rate=0.001)). Received: an optimizer with a schedule, "
-                "which determines the learning rate of every step."
-            )
+        if not callable(value):
+            check_has_no_schedule(self)
         keras.optimizers.Optimizer.learning_rate.fset(self, value)
 
     def apply(
@@ -239,6 +234,24 @@ def weight_optimizers(optimizer: keras.optimizers.Optimizer) -> list[keras.optim
     if inner is not None:
         return weight_optimizers(inner)
     return list(getattr(optimizer, "optimizers", ())) or [optimizer]
+
+
+def check_has_no_schedule(optimizer: keras.optimizers.Optimizer) -> None:
+    """Check that a number can replace the learning rate of an optimizer.
+
+    Args:
+        optimizer: one of `weight_optimizers`.
+
+    Raises:
+        TypeError: if the optimizer has a schedule.
+    """
+    if callable(private_api.rate_or_schedule(optimizer)):
+        raise TypeError(
+            "A learning rate that callbacks set requires an optimizer without a schedule: "
+            "from ut_keras import optimizers; model.compile(optimizer=optimizers.get("
+            "model.hparams, learning_rate=0.001)). Received: an optimizer with a schedule, "
+            "which determines the learning rate of every step."
+        )
 
 
 def dense_gradient(gradient: Any, variable: keras.Variable) -> Any:
