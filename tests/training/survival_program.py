@@ -30,8 +30,8 @@ from ut_keras.inference import decode_hparams, free_decoding
 from ut_keras.process import interruption
 from ut_keras.training import (
     distribution,
+    reports,
     summaries,
-    train_loop,
 )
 from ut_keras.training import trainer as trainer_lib
 
@@ -238,14 +238,14 @@ def beside_the_steps():
     The file `checkpoint` does not list the second checkpoint at this time.
     """
     writing = threading.Event()
-    plain = train_loop.TrainLoop._report
+    plain = reports.Reports.add
 
-    def report(loop, *arguments):
-        if loop.step == 2 * EVERY + 1:
+    def add(self, step, *arguments):
+        if step == 2 * EVERY + 1:
             assert writing.wait(60)
-        plain(loop, *arguments)
-        if loop.step == 2 * EVERY + 2:
-            print(f"killed at step {loop.step}", flush=True)
+        plain(self, step, *arguments)
+        if step == 2 * EVERY + 2:
+            print(f"killed at step {step}", flush=True)
             _kill()
 
     plain_record = checkpoint_files.record
@@ -256,7 +256,7 @@ def beside_the_steps():
         writing.set()
         return time.sleep(600)
 
-    train_loop.TrainLoop._report = report
+    reports.Reports.add = add
     checkpoint_files.record = record
     # The run only trains, because an evaluation would wait until the checkpoint is complete.
     trainer_lib.Trainer.train_eval_and_decode = trainer_lib.Trainer.train

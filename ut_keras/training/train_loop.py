@@ -6,21 +6,19 @@
         loop.end()
 
 Each batch is processed by these modules, in this order: `epochs` (the stream of batches),
-`train_step` (the update), `progress` (the progress line), `summaries` (the training curves) and
-`saving` (checkpoints). Training resumes from the newest checkpoint. Signals such as Ctrl-C are
-handled between two updates (see `interruption`).
+`train_step` (the update), `reports` (the progress line and the training curves) and `saving`
+(checkpoints). Training resumes from the newest checkpoint. Signals such as Ctrl-C are handled
+between two updates (see `interruption`).
 """
 
-import concurrent.futures
 import dataclasses
 import math
 import os
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from ut_keras.checkpoints import checkpoint, checkpoint_files
@@ -30,6 +28,7 @@ from ut_keras.training import (
     curriculum,
     distribution,
     progress,
+    reports,
     saving,
     shape_update,
     train_step,
@@ -39,21 +38,12 @@ from ut_keras.training.train_settings import TrainSettings
 from ut_keras.training.train_step import StepResult
 
 
-class _Report(NamedTuple):
-    """Results to show or record as soon as a thread has read them from the device."""
-
-    step: int  # the last update whose results are read
-    is_shown: bool  # whether the progress line shows them
-    is_logged: bool  # whether TensorBoard's file gets them
-    is_checked: bool  # whether the number of ponder steps is checked
-    reading: concurrent.futures.Future  # the future of `TrainLoop._read_report`
-
-
 @dataclasses.dataclass(eq=False)
 class TrainLoop:
     """Trains a model, starting from the newest checkpoint.
 
-    The fields without a comment are described in `Trainer`.
+    When a `TrainLoop` is made, it builds the optimizer and restores the checkpoint. The caller can
+    then evaluate the model before `begin`. The fields without a comment are described in `Trainer`.
 
     Attributes:
         step: int, number of batches so far. Each batch has one update, or one for each segment.
@@ -85,28 +75,26 @@ class TrainLoop:
 
         self._epochs = epochs_lib.Epochs(self.make_epoch, self.strategy)
         self._curriculum = self._make_curriculum()
+        if self._curriculum:
+            self._epochs.limit_length(self._curriculum.length)
         with self.strategy.scope():
             self.optimizer.build(self.model.trainable_variables)
         self._checkpoints = self._make_checkpoints()
-        self._card_rate = card_rate.find(self.model, self.strategy)
-        peak = None if self._card_rate is None else self._card_rate.peak
+        rate = card_rate.find(self.model, self.strategy)
+        peak = None if rate is None else rate.peak
         self._progress = progress.Progress(self.settings.train_steps, peak=peak)
+        self._reports = self._make_reports(rate)
         self._folder_status = os.stat(self.output_dir) if self._is_chief else None
         self._saver = self._make_saver()
         self._profiler = StepProfiler(self.output_dir, self.settings.profile_steps)
-        self._reads_in_background = distribution.has_accelerator(self.strategy)
-        self._reader = concurrent.futures.ThreadPoolExecutor(max_workers=1)
-        self._pending_report: _Report | None = None  # the report whose results are being read
         self._compiled_update: Any = None  # the first update compiles it
         self._restore()
 
     def _make_curriculum(self):
-        """Return the `Curriculum`, or None. It limits the length of the first examples."""
+        """Return the `Curriculum` that the settings select, or None."""
         if not self.settings.curriculum:
             return None
-        made = curriculum.Curriculum(self.settings.curriculum, self.make_epoch(0), self.strategy)
-        self._epochs.limit_length(made.length)
-        return made
+        return curriculum.Curriculum(self.settings.curriculum, self.make_epoch(0), self.strategy)
 
     def _make_checkpoints(self):
         position = dict(self._epochs.position)
@@ -119,6 +107,18 @@ class TrainLoop:
             position,
             keep=self.settings.keep_checkpoints,
             moving_average=self.average.variables if self.average else None,
+        )
+
+    def _make_reports(self, rate):
+        return reports.Reports(
+            self._progress,
+            self.summaries,
+            log_every_steps=self.settings.log_every_steps,
+            reads_in_background=distribution.has_accelerator(self.strategy),
+            check=self._check_finite,
+            optimizer=self.optimizer,
+            curriculum=self._curriculum,
+            card_rate=rate,
         )
 
     def _make_saver(self):
@@ -152,7 +152,7 @@ class TrainLoop:
             self.step += 1
             self.stop.waits = True  # from now on, the run saves its state before it stops
             self._profiler.after_update(self.step, result)
-            self._report(result, batch)
+            self._reports.add(self.step, result, batch)
             self._advance_curriculum(result)
             self._saver.save_if_due(self.step)
             if self.stop.is_due(self.step):
@@ -160,7 +160,7 @@ class TrainLoop:
                 self._saver.finish()
                 raise self.interrupted()
         self._saver.save(self.step)
-        self._finish_report()
+        self._reports.finish()
         self._progress.show(self.step)
         self._progress.end_line()
         self.seconds += time.monotonic() - started
@@ -177,7 +177,7 @@ class TrainLoop:
                 return self._compiled_update(batch)
         if not self.settings.static_shapes or self._compiled_update.is_compiled_for(batch):
             return self._compiled_update(batch)
-        self._finish_report()
+        self._reports.finish()
         self._progress.end_line()
         result = self._compiled_update(batch)
         self._progress.restart_clock()  # the reported speed must not include the compilation
@@ -211,64 +211,8 @@ class TrainLoop:
             self._progress.print_line(f"{message} Step {self.step}.")
             self._epochs.limit_length(self._curriculum.length)
 
-    def _report(self, result, batch):
-        """Show and record the results of updates at regular intervals.
-
-        Reading results makes the caller wait for the device, so they are read only when a line or a
-        record is due. On a GPU or TPU, a thread reads them, and a later call shows them. Training
-        continues in the meantime, so the device always has work.
-        """
-        flops = self._card_rate.flops(batch) if self._card_rate else None
-        self._progress.add(self.step, result, flops)
-        self._finish_report(wait=False)  # the report of an earlier update
-        is_logged = self.step % self.settings.log_every_steps == 0
-        is_checked = self.step == progress.HALTING_CHECK_STEP
-        is_shown = self._progress.is_due and self._pending_report is None
-        if not (is_logged or is_checked or is_shown):
-            return
-        self._finish_report()  # only one report can be pending
-        scalars, ponder_times = {}, {}
-        if is_logged:
-            scalars["learning_rate"] = keras.ops.convert_to_tensor(self.optimizer.learning_rate)
-            if self._curriculum:
-                scalars["curriculum_length"] = self._curriculum.length
-            ponder_times = result.ponder
-        self._pending_report = _Report(
-            self.step,
-            is_shown,
-            is_logged,
-            is_checked,
-            self._reader.submit(self._read_report, self._progress.take(), scalars, ponder_times),
-        )
-        self._finish_report(wait=not self._reads_in_background)
-
-    def _read_report(self, taken, scalars, ponder_times):
-        """Wait for the device, and return (results, scalars, ponder times) in host memory."""
-        results = self._progress.read(*taken)
-        scalars = {name: float(value) for name, value in scalars.items()}
-        return results, scalars, tf.nest.map_structure(np.asarray, ponder_times)
-
-    def _finish_report(self, wait=True):
-        """Show and record the results of the current report, if they were read.
-
-        Args:
-            wait: bool. Whether to wait until they were read.
-        """
-        report = self._pending_report
-        if report is None or not (wait or report.reading.done()):
-            return
-        self._pending_report = None
-        results, scalars, ponder_times = report.reading.result()
-        self._check_finite(self._progress.receive(results))
-        if report.is_shown:
-            self._progress.show(report.step)
-        if report.is_logged:
-            scalars = {**self._progress.averages(), **scalars}
-            self.summaries.write_training(report.step, scalars, ponder_times)
-        if report.is_checked and (warning := progress.halting_warning(self._progress.averages())):
-            self._progress.print_line(warning)
-
     def _check_finite(self, results):
+        """Raise `NonFiniteError` if a loss is not finite. See `Reports.check`."""
         for step, values in results:
             if not math.isfinite(values["loss"]):
                 raise self._non_finite(f"loss={values['loss']} at step {step}")
@@ -278,8 +222,7 @@ class TrainLoop:
 
         `Saver` calls this method before it copies the state.
         """
-        self._finish_report()
-        self._check_finite(self._progress.fetch())  # the losses since the last report
+        self._reports.check_remaining()
         if path := saving.non_finite_weight(self.model):
             raise self._non_finite(f"{path} at step {step}")
         self._check_folder(step)
@@ -292,6 +235,7 @@ class TrainLoop:
             saving.check_folder(self.output_dir, self._folder_status, step)
 
     def _non_finite(self, received):
+        """Wait for the current checkpoint, and return the error to raise."""
         self._saver.finish()
         return saving.NonFiniteError(
             f"The loss and the weights must be finite. Received: {received}. Try a lower "
@@ -378,7 +322,7 @@ class TrainLoop:
         self.summaries.close()
         self._progress.end_line()
         self._profiler.end()
-        self._reader.shutdown(wait=False)
+        self._reports.close()
         is_alone = distribution.num_workers(self.strategy) == 1
         if isinstance(error, distribution.LOST_WORKER_ERRORS) and not is_alone:
             raise distribution.WorkerLost(

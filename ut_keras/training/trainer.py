@@ -79,7 +79,7 @@ class Trainer:
 
     def train(self, make_epoch: MakeEpoch, make_eval_dataset: MakeDataset | None = None) -> None:
         """Train to the last step without evaluation."""
-        with self._make_loop(make_epoch) as loop:
+        with self._restored_loop(make_epoch) as loop:
             loop.begin()
             self._summaries.rewind(loop.step)
             loop.train_to(self.settings.train_steps)
@@ -94,7 +94,7 @@ class Trainer:
         """
         settings = self.settings
         evaluated_at = -math.inf
-        with self._make_loop(make_epoch) as loop:
+        with self._restored_loop(make_epoch) as loop:
             self._early_stopping.read(self.output_dir, loop.step, **self._summaries.record_filter)
             self._check_metric(make_eval_dataset, decode)
             stops = self._should_stop_early()
@@ -151,7 +151,8 @@ class Trainer:
 
     evaluate_and_decode = functools.partialmethod(evaluate, decode=True)
 
-    def _make_loop(self, make_epoch):
+    def _restored_loop(self, make_epoch):
+        """Restore the newest checkpoint, and return a `TrainLoop` that continues from it."""
         return train_loop.TrainLoop(
             self.model,
             self.optimizer,
