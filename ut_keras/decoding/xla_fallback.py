@@ -60,7 +60,7 @@ def call(
     Returns:
         The result, or None. With `jit_compile="auto"`, the result is None if XLA cannot compile the
             function, or if the padded batch does not fit in memory. The log then has a line that
-            says why.
+            says why. If XLA cannot compile the function, `has_failed` is True from now on.
     """
     try:
         return function()

@@ -155,6 +155,7 @@ class Seq2Seq(keras_model.KerasModel):
     # Parts.
 
     def _make_stacks(self) -> None:
+        """Make the layers of the stacks, and set them as attributes of the model."""
         raise NotImplementedError
 
     @classmethod

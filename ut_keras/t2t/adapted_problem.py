@@ -308,7 +308,7 @@ class Adapted(problem.Problem):
         if of_texts or not t2t.is_generate_per_split:
             samples = self._samples("train", data_dir, tmp_dir)
         if of_texts and not overridden.is_unchanged(t2t, "get_or_create_vocab"):
-            self._find_encoder(data_dir)
+            self._get_or_create_encoder(data_dir)
         if not t2t.is_generate_per_split:
             found = (sample for sample in samples if sample is not None)
             read = generation.Samples(found, f"{self.name}, reading", self._max_cases)
@@ -318,7 +318,7 @@ class Adapted(problem.Problem):
             _with_first_sample_made(samples)
         if of_texts:
             t2t_problem.set_seeds(self._seed)
-            self._find_encoder(data_dir)
+            self._get_or_create_encoder(data_dir)
             # `hparams` may need fields of a run, or files that are written with the samples. Both
             # are missing now. Missing attributes of an encoder are reported later.
             with contextlib.suppress(OSError, NotImplementedError, t2t_hparam.NoSuchHParam):
@@ -327,8 +327,11 @@ class Adapted(problem.Problem):
         if self._pass:
             self._pass.write_record()
 
-    def _find_encoder(self, data_dir):
-        """Return the encoder of the data. Each process requests it once from the package."""
+    def _get_or_create_encoder(self, data_dir):
+        """Return the encoder of the data. The package may write a vocabulary file.
+
+        Each process requests the encoder once from the package.
+        """
         if self._encoder is None:
             encoder = self.t2t.get_or_create_vocab(data_dir, self._tmp_dir)
             contract.validated(encoder, contract.ENCODER, f"get_or_create_vocab of {self.name}")
@@ -337,7 +340,7 @@ class Adapted(problem.Problem):
         return self._encoder
 
     def encoders_of_samples(self, data_dir: str) -> dict[str, Any]:
-        encoder = self._find_encoder(data_dir)
+        encoder = self._get_or_create_encoder(data_dir)
         return dict.fromkeys(("inputs", "targets"), encoder)
 
     def generate_samples(
@@ -359,7 +362,9 @@ class Adapted(problem.Problem):
         return contract.validated(samples, contract.SAMPLES, f"What {name} of {self.name} returns")
 
     def encode_samples(self, samples: problem.Samples, data_dir: str) -> Iterator[Any]:
-        return self._records(self.t2t.encoded(samples, self._find_encoder(data_dir), data_dir))
+        return self._records(
+            self.t2t.encoded(samples, self._get_or_create_encoder(data_dir), data_dir)
+        )
 
     def _records(self, examples):
         stored = self.stored_features()

@@ -38,7 +38,8 @@ def read(
     """Return (dict from feature name to encoder, the problem's T2T hparams).
 
     Args:
-        t2t: `ut_keras.t2t.problem.Problem`, the problem of the package.
+        t2t: `ut_keras.t2t.problem.Problem`, the problem of the package. The function replaces the
+            encoders and hparams that the problem stores.
         name: str. The name of the problem, for notes and errors.
         run_hparams: hparams of the run. None means T2T's defaults.
         data_dir: str. The folder with the vocabulary.

@@ -140,13 +140,13 @@ class RejectedTrial(UserError):
 def next_trial(
     study: Any, ranges: Sequence[Range], active_trials: Collection[int], max_trials: int
 ) -> Any:
-    """Return the next trial to run, or None if there is none.
+    """Add the next trial to the study and return it, or return None if there is none.
 
     Interrupted trials come first. Then come the trials that the user enqueued, and then new trials.
 
     The tree-structured Parzen estimator (Bergstra et al. 2011) proposes new trials. Its seed
     depends on the search's seed and the trial's number, so a resumed search proposes the same
-    trials as an uninterrupted search.
+    trials as an uninterrupted search. The function replaces the sampler of the study.
 
     Args:
         study: `optuna.Study`.

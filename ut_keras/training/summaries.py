@@ -118,6 +118,7 @@ class Summaries:
 
     @contextlib.contextmanager
     def _reporting_write_errors(self):
+        """Return a context that prints an error, and removes all writers after an error."""
         try:
             yield
         except (OSError, tf.errors.OpError) as error:

@@ -73,11 +73,12 @@ class ExampleOrder:
         self._buckets = np.searchsorted(boundaries, lengths[kept], side="right").astype(np.int16)
         self._sizes = np.asarray(batch_sizes, np.int64)
         self._shuffle_batches = shuffle_batches
-        self._count_batches()
+        self.num_batches = self._count_batches()
 
     def _count_batches(self):
+        """Return the number of batches of every epoch."""
         counts = np.bincount(self._buckets, minlength=len(self._sizes))
-        self.num_batches = int((-(-counts // self._sizes)).sum())
+        return int((-(-counts // self._sizes)).sum())
 
     @property
     def lengths(self) -> np.ndarray:
@@ -95,7 +96,7 @@ class ExampleOrder:
         kept = self.lengths <= longest
         shorter = copy.copy(self)
         shorter._examples, shorter._buckets = self._examples[kept], self._buckets[kept]
-        shorter._count_batches()
+        shorter.num_batches = shorter._count_batches()
         return shorter
 
     def __len__(self) -> int:

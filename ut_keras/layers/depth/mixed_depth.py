@@ -170,6 +170,10 @@ def _concatenated(weights):
 def make(hp: UniversalTransformerHParams, side: parts.Side, recurrence: depth.Depth) -> MixedDepth:
     """Return the recurrence with the other layers that `mix_with_transformer` selects.
 
+    Args:
+        hp, side: as for `parts.recurrences`.
+        recurrence: a new recurrence. The function changes its name to "recurrence".
+
     Raises:
         HParamError: if the training loss uses the states of several steps, and layers follow the
             recurrence. These layers would read only the last state.
@@ -181,7 +185,7 @@ def make(hp: UniversalTransformerHParams, side: parts.Side, recurrence: depth.De
             "steps (recurrence_supervised_every, act_type='ponder_net' or act_type='q_halt'). "
             f"Received: mix_with_transformer={mixed!r}."
         )
-    recurrence.name = "recurrence"  # instead of "depth", which is the name of the `MixedDepth`
+    recurrence.name = "recurrence"  # "depth" is the name of the `MixedDepth`
     dtype = from_hparams.dtype_policy(hp)
 
     def make_layers(where):

@@ -128,7 +128,11 @@ class StackedCells(dense.WithKernels):
         self.dropout_rate = dropout_rate
 
     def _make_cells(self, width):
-        """Make the cells and one dropout layer per cell. `width` is the size of the input."""
+        """Return tuples of cells and of dropout layers, one for each layer of the stack.
+
+        Args:
+            width: int, the size of the input.
+        """
         cells, dropouts = [], []
         for number in range(self.num_layers):
             cell = LSTMCell(
@@ -140,7 +144,7 @@ class StackedCells(dense.WithKernels):
             cell.build((None, self.hidden_size if number else width))
             cells.append(cell)
             dropouts.append(dropout.Dropout(self.dropout_rate, dtype=self.dtype_policy))
-        self.cells, self.dropouts = tuple(cells), tuple(dropouts)
+        return tuple(cells), tuple(dropouts)
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -175,7 +179,7 @@ class LSTMStack(StackedCells):
         self.backward = backward
 
     def build(self, x_shape: Shape) -> None:
-        self._make_cells(x_shape[-1])
+        self.cells, self.dropouts = self._make_cells(x_shape[-1])
 
     def call(
         self,

@@ -112,7 +112,7 @@ class AttentionLSTM(lstm.StackedCells):
                 )
                 for head in range(self.num_heads)
             )
-        self._make_cells(x_shape[-1] + self.attention_size)
+        self.cells, self.dropouts = self._make_cells(x_shape[-1] + self.attention_size)
         self.input_dropout = dropout.Dropout(self.dropout_rate, dtype=self.dtype_policy)
         self.attention_layers = tuple(
             self._dense(
