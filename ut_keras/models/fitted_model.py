@@ -40,7 +40,8 @@ class FittedModel(train_step_model.TrainStepModel):
 
     input_features: Any  # list with the names of the features that the model reads
     compiled_functions: functions_lib.CompiledFunctions
-    _checked_methods: tuple[str, ...] = ()  # the methods that `_check_once` has checked
+    # The methods that `_check_once` has checked. Keras would track a set, a list or a tuple.
+    _checked_methods: frozenset[str] = frozenset()
     _class_weights = None  # float32 [V], the weight of each id while `fit` runs with class_weight
 
     @functools.wraps(keras.Model.fit)
@@ -284,8 +285,7 @@ class FittedModel(train_step_model.TrainStepModel):
         """
         if method not in self._checked_methods:
             check(*array_checks.first_batch(x, y))
-            # This assignment bypasses `__setattr__`, so Keras does not track the tuple.
-            self.__dict__["_checked_methods"] = (*self._checked_methods, method)
+            self._checked_methods |= {method}
 
     def _check_first_batch(self, x, y=None, weights=None):
         """Check the arrays of a batch, and the positions of EOS and padding in them."""

@@ -225,9 +225,11 @@ def to_built_in(encoder: Any, vocab_size: int | None = None) -> text_encoder.Tex
         return PackageEncoder(encoder, vocab_size)
     for cls in type(encoder).__mro__[1:]:
         if type(encoder).__module__ == __name__ and cls.__module__ not in (__name__, "builtins"):
-            ours: Any = object.__new__(cls)
-            ours.__dict__.update(encoder.__dict__)
-            return ours
+            # The class of this module adds no attributes. So the encoder of ut_keras gets the same
+            # attributes, instead of reading the vocabulary again.
+            built_in: Any = object.__new__(cls)
+            built_in.__dict__.update(encoder.__dict__)
+            return built_in
     if isinstance(encoder, text_encoder.TextEncoder) and type(encoder).__module__ != __name__:
         return encoder
     return PackageEncoder(encoder, vocab_size)
