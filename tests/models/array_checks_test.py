@@ -307,3 +307,20 @@ def test_user_modules_may_have_the_name_of_a_package():
             raise AssertionError
 
     array_checks.check_kind("x", Batches())
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        ({"inputs": [[3, 1]], "targets": [[4, 1], [5, 1]]}, None, "batch size of targets, 2"),
+        ({"inputs": [[3, 1]] * 2, "targets": [[4, 1]] * 2}, [[4, 1]], "y must have the batch size"),
+        ({"inputs": [[3, 1]]}, [[4, 1], [5, 1]], "y must have the batch size of inputs, 1"),
+        ({"targets": [[4, 5, 1]]}, [[4, 5]], r"the feature 'targets', \(1, 3\)\. .*\(1, 2\)"),
+        ({"targets": [[4, 5, 1]]}, [4], r"the feature 'targets', \(1, 3\)\. .*\(1,\)"),
+    ],
+)
+def test_other_shapes_are_rejected(x, y, message):
+    """TensorFlow broadcasts a batch of one example, and reads zeros out of range on a GPU."""
+    x = {name: np.array(ids) for name, ids in x.items()}
+    with pytest.raises(ValueError, match=message):
+        array_checks.check(SPECS, x, y and np.array(y))

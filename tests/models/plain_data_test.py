@@ -99,6 +99,12 @@ def test_other_objects_stay_objects(values):
     assert plain_data.plain(_PandasObject(values)) is values
 
 
+def test_numbers_in_arrays_of_objects_become_numbers():
+    for data in (np.array([[3, 1]], object), _objects([[3, 1]]), _objects([np.array([3, 1])])):
+        found = plain_data.plain({"a": data})["a"]
+        assert found.tolist() == [[3, 1]] and found.dtype == int
+
+
 def test_objects_that_only_numpy_reads_become_arrays():
     for found in (plain_data.plain({"a": _Readable()})["a"], plain_data.as_array(_Readable())):
         assert isinstance(found, np.ndarray) and found.tolist() == [[3, 1]]

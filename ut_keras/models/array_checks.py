@@ -13,15 +13,12 @@ from ut_keras.data import features
 from ut_keras.decoding.beam_search import EOS
 from ut_keras.layers.basic import id_checks
 from ut_keras.models import plain_data
+from ut_keras.ops import plain_array
 
 _LOG = logging.getLogger("ut_keras")
 _HOW_TO_NUMBER_LABELS = (
     "To number the labels from 0: names, y = np.unique(y, return_inverse=True). The label of the "
     "class i is then names[i]."
-)
-_HOW_TO_FILL = (
-    "To replace missing values by 0, the padding, call fillna(0) of pandas or fill_null(0) of "
-    'Polars. Then convert the result to the dtype "int32".'
 )
 
 
@@ -65,14 +62,9 @@ def single(name: str, values: Any) -> Any:
         return values
     found = keras.tree.flatten(values)
     if len(found) != 1:
-        sequences = [value for value in values if isinstance(value, list | tuple)]
-        is_ragged = len({len(sequence) for sequence in sequences}) > 1
-        array = f"np.array({name})"
-        if is_ragged:
-            array = f"keras.utils.pad_sequences({name}, padding='post')"
         raise ValueError(
-            f"{name} must be an array, such as {array}. In Keras, a list has one element "
-            f"for each output, and the model has a single output. Received: a "
+            f"{name} must be an array, such as {_array_of(name, values)}. In Keras, a list has "
+            f"one element for each output, and the model has a single output. Received: a "
             f"{type(values).__name__} with {len(found)} elements."
         )
     return found[0]
@@ -95,7 +87,7 @@ def check_kind(
     remedy = _HOW_TO_NUMBER_LABELS if are_labels else id_checks.HOW_TO_USE_TEXTS
     values = {None: data, **data} if isinstance(data, Mapping) else {None: data}
     for key, value in values.items():
-        if plain_data.is_from(plain_data.HUGGING_FACE, value):
+        if plain_array.is_from(plain_data.HUGGING_FACE, value):
             kind = type(value).__name__
             first_step = "Load the data without streaming. " if "Iterable" in kind else ""
             raise ValueError(
@@ -113,8 +105,10 @@ def check_kind(
             raise ValueError(
                 f"{name} must contain ids. Received: the text {reprlib.repr(first)}. {remedy}"
             )
+        if key is not None and isinstance(value, list | tuple) and not is_objects:
+            _raise_list(f"{name}[{key!r}]", value)
         if is_objects and (read_features is None or key is None or key in read_features):
-            _raise_objects(name, value)
+            id_checks.raise_objects(name, value)
 
 
 def _check_source(name, data):
@@ -128,27 +122,27 @@ def _check_source(name, data):
             f"{name} must be arrays, a dataset or a generator. Received: the iterator {kind}. To "
             f"convert an iterator, pass (batch for batch in {name})."
         )
-    if plain_data.is_from(("torch.utils.data.dataset",), data):
+    if plain_array.is_from(("torch.utils.data.dataset",), data):
         raise ValueError(
             f"{name} must be arrays or a DataLoader of torch. Received: {kind}. To convert a "
             f"dataset of torch, pass DataLoader({name}, batch_size=64)."
         )
 
 
-def _raise_objects(name, values):
-    """Raise `ValueError` for the values of an array of objects, such as lists of ids."""
-    remedy = 'Convert it, for example with astype("int32").'
-    if values and isinstance(values[0], list | tuple | np.ndarray):
-        remedy = (
-            "If it is an array of sequences, keras.utils.pad_sequences(list(…), padding='post') "
-            "makes one array of them."
-        )
-    kinds = sorted({type(value).__name__ for value in values})
-    if not {"NAType", "NoneType"}.isdisjoint(kinds):
-        remedy = _HOW_TO_FILL
+def _raise_list(name, values):
+    """Raise `ValueError` for a list of ids in a dict."""
     raise ValueError(
-        f"{name} must contain arrays of ints. Received: an array of objects of the type "
-        f"{' and '.join(kinds)}. {remedy}"
+        f"{name} must be an array, such as {_array_of(name, values)}. "
+        f"Received: a {type(values).__name__} with {len(values)} elements."
+    )
+
+
+def _array_of(name, values):
+    """Return the Python code that makes an array of a list or dict of sequences."""
+    lengths = {len(value) for value in values if isinstance(value, list | tuple | np.ndarray)}
+    is_ragged = len(lengths) > 1
+    return (
+        f"keras.utils.pad_sequences({name}, padding='post')" if is_ragged else f"np.array({name})"
     )
 
 
@@ -189,7 +183,9 @@ def check(
         reads_targets: bool. Whether the model reads the feature "targets". An encoder does not.
 
     Raises:
-        ValueError: if an id is out of range or missing.
+        ValueError: if an id is out of range or missing. Also if the arrays have different numbers
+            of examples, or the targets do not have the shape of the feature "targets". On a GPU,
+            TensorFlow does not raise an error for such targets.
     """
     if "inputs" in x and "inputs" not in specs:
         _LOG.warning(
@@ -199,7 +195,7 @@ def check(
     given = {name: ids for name in specs if isinstance(ids := x.get(name), np.ndarray)}
     for name, ids in given.items():
         is_symbol = specs[name].modality == "symbol"
-        _check_missing(ids, name)
+        id_checks.check_missing(ids, name)
         id_checks.check_range(ids, name, specs[name].vocab_size, has_padding=is_symbol)
         if is_symbol and is_padded_on_left(ids):
             _LOG.warning(
@@ -207,23 +203,25 @@ def check(
                 "Use keras.utils.pad_sequences(..., padding='post').",
                 name,
             )
+    id_checks.check_batch_sizes({**given, "y": y}, [*given, "y"])
     if isinstance(y, np.ndarray):
         is_symbol = specs["targets"].modality == "symbol"
-        _check_missing(y, "y")
+        id_checks.check_missing(y, "y")
         id_checks.check_range(y, "targets", specs["targets"].vocab_size, has_padding=is_symbol)
         targets = given.get("targets")
-        if reads_targets and targets is not None and _have_other_ids(y, targets):
+        if not reads_targets or targets is None:
+            return
+        if y.shape != targets.shape and is_symbol:
+            raise ValueError(
+                f"y must have the shape of the feature 'targets', {targets.shape}. "
+                f"Received: {y.shape}."
+            )
+        if _have_other_ids(y, targets):
             _LOG.warning(
                 "y should have the same ids as the feature 'targets', or 0 at positions without "
                 "loss. Received: other ids. The model shifts the decoder input by one position "
                 "itself, so do not shift either array."
             )
-
-
-def _check_missing(ids, name):
-    """Raise `ValueError` for an array of floats in which NaN marks missing values."""
-    if ids.dtype.kind == "f" and np.isnan(ids).any():
-        raise ValueError(f"{name} must contain ids. Received: missing values (NaN). {_HOW_TO_FILL}")
 
 
 def check_ends(specs: Mapping[str, features.FeatureSpec], x: Any) -> None:

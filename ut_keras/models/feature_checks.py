@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from ut_keras.data.features import FeatureSpec
 from ut_keras.layers.basic import id_checks
+from ut_keras.ops import plain_array
 
 
 def check(features: Any, specs: Mapping[str, FeatureSpec], names: Sequence[str]) -> None:
@@ -30,6 +31,28 @@ def check(features: Any, specs: Mapping[str, FeatureSpec], names: Sequence[str])
         if spec.modality == "class_label" or id_checks.known_rank(features.get(name)) != 1
     ]
     id_checks.check_batch_sizes(features, batched)
+
+
+def with_tensors(features: Any, specs: Mapping[str, FeatureSpec]) -> Any:
+    """Convert the arrays, lists and objects of pandas in features to tensors.
+
+    Args:
+        features: the value that the caller passes as features. If it is not a dict, the function
+            returns it unchanged.
+        specs: dict from feature name to `FeatureSpec`. Other features remain unchanged.
+
+    Raises:
+        ValueError: if an array or a list does not contain ids, or an id is out of range.
+    """
+    if not isinstance(features, Mapping):
+        return features
+    is_given = {
+        name: name in specs and not plain_array.is_tensor(value) for name, value in features.items()
+    }
+    return {
+        name: id_checks.as_ids(value, name, specs[name].vocab_size) if is_given[name] else value
+        for name, value in features.items()
+    }
 
 
 def check_ids(

@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras.models import plain_data
+from ut_keras.ops import plain_array
 from ut_keras.ops.weak_call import weak_call
 
 
@@ -41,10 +42,10 @@ def observed(x: Any, check: Callable[..., Any]) -> Any:
         return _observed_dataset(x, check)
     if isinstance(x, keras.utils.PyDataset):
         return plain_data.PlainBatches(x)
-    if isinstance(x, Iterable) and plain_data.is_from(("grain._src",), x):
+    if isinstance(x, Iterable) and plain_array.is_from(("grain._src",), x):
         for batch in itertools.islice(x, 1):
             _check_batch(check, batch)
-    if any(one.__name__ == "DataLoader" for one in type(x).__mro__) and plain_data.is_from(
+    if any(one.__name__ == "DataLoader" for one in type(x).__mro__) and plain_array.is_from(
         ("torch.utils.data",), x
     ):
         return _observed_loader(x, check)

@@ -19,6 +19,7 @@ from ut_keras.models import (
     array_checks,
     end_of_data,
     epoch_order,
+    feature_checks,
     first_batches,
     fit_callbacks,
     generators,
@@ -39,6 +40,7 @@ class FittedModel(train_step_model.TrainStepModel):
     """A model that checks its data before Keras' `fit`, `evaluate` and `predict` run."""
 
     input_features: Any  # list with the names of the features that the model reads
+    _check_features: Any  # method that checks the names and the batch sizes of features
     compiled_functions: functions_lib.CompiledFunctions
     # The methods that `_check_once` has checked. Keras would track a set, a list or a tuple.
     _checked_methods: frozenset[str] = frozenset()
@@ -141,13 +143,15 @@ class FittedModel(train_step_model.TrainStepModel):
         given = _arguments(_TEST_ON_BATCH.bind(self, *args, **kwargs))
         self._check_weights("sample_weight", *map(given.get, ("sample_weight", "y")))
         if not self.overrides("test_step"):  # otherwise batches may have another form
-            self._check_once("test_on_batch", self._check_arrays, given.get("x"), given.get("y"))
+            given["x"] = self._with_tensors(given.get("x"))
+            self._check_once("test_on_batch", self._check_arrays, given["x"], given.get("y"))
         return super().test_on_batch(**given)
 
     @functools.wraps(keras.Model.predict_on_batch)
     def predict_on_batch(self, x: Any) -> Any:
         x = plain_data.plain(x)
         if not self.overrides("predict_step"):  # otherwise batches may have another form
+            x = self._with_tensors(x)
             self._check_once("predict_on_batch", self._check_first_features, x, None)
         return super().predict_on_batch(x)
 
@@ -170,6 +174,7 @@ class FittedModel(train_step_model.TrainStepModel):
             sample_weight = table[np.asarray(array_checks.single("y", y))]
         self._check_weights("sample_weight", sample_weight, y)
         if not self.overrides("train_step"):  # otherwise batches may have another form
+            x = self._with_tensors(x)
             self._check_once("train_on_batch", self._check_first_batch, x, y)
         with self._train_function_removed_after_error():
             return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
@@ -286,6 +291,16 @@ class FittedModel(train_step_model.TrainStepModel):
         if method not in self._checked_methods:
             check(*array_checks.first_batch(x, y))
             self._checked_methods |= {method}
+
+    def _with_tensors(self, x):
+        """Return the checked features of one batch, as tensors.
+
+        TensorFlow may trace a function for batches of any size. This function cannot compare the
+        batch sizes of the features, and a batch of one example would be broadcast.
+        """
+        x = feature_checks.with_tensors(x, self.specs)
+        self._check_features(x)
+        return x
 
     def _check_first_batch(self, x, y=None, weights=None):
         """Check the arrays of a batch, and the positions of EOS and padding in them."""

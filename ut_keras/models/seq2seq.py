@@ -173,7 +173,9 @@ class Seq2Seq(keras_model.KerasModel):
     # The forward pass.
 
     def __call__(self, features: Any, *args: Any, **kwargs: Any) -> Any:
-        self._check_features(features)  # Keras would add long texts to an error in `call`
+        # Keras would add long texts to an error in `call`.
+        features = feature_checks.with_tensors(features, self.specs)
+        self._check_features(features)
         return super().__call__(features, *args, **kwargs)
 
     def call(
@@ -234,6 +236,7 @@ class Seq2Seq(keras_model.KerasModel):
             ValueError: if a feature is missing, if `check_steps` raises an error, or if training is
                 combined with `record_steps` or `patches`. Also if `carried` is set at inference.
         """
+        features = feature_checks.with_tensors(features, self.specs)
         self._check_features(features)
         self.check_steps(num_steps, exit_threshold)
         if training and (record_steps or patches):
@@ -397,6 +400,7 @@ class Seq2Seq(keras_model.KerasModel):
         """
         if training not in (True, False, None):
             raise ValueError(f"training must be True or False. Received: {training!r}.")
+        features = feature_checks.with_tensors(features, self.specs)
         self._check_features(features)
         id_checks.check_features(features, sorted(self.specs))  # the losses need all features
         feature_checks.check_ids(features, self.specs)

@@ -5,18 +5,22 @@ The functions accept all int dtypes. `as_ids` rejects other dtypes.
 
 import reprlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.ops import int32, private_api
+from ut_keras.ops import int32, plain_array, private_api
 
 # If a caller passes texts instead of ids, the error ends with this advice.
 HOW_TO_USE_TEXTS = (
     'To use texts, load the run: run = ut_keras.load("FOLDER"), or make one from the model: '
     "run = SavedRun.of(model, problem, data_dir). Then call run.translate, run.generate or "
     "run.classify, or run.model.fit(run.dataset(pairs))."
+)
+HOW_TO_FILL = (
+    "To replace missing values by 0, the padding, call fillna(0) of pandas or fill_null(0) of "
+    'Polars. Then convert the result to the dtype "int32".'
 )
 
 
@@ -90,16 +94,20 @@ def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
     would hide the error, and the loaded model would keep random weights.
 
     Args:
-        values: int tensor, array or nested lists of any shape.
+        values: int tensor, nested lists or any object that NumPy can read, of any shape.
         name: str, for the error message.
         size: int. Optional. The ids must be in [0, size). The function checks this only in eager
             mode.
 
     Raises:
         ValueError: if `values` are not ints, if an id is not in [0, size), or if the sequences have
-            different lengths.
+            different lengths. Also if an array has masked values other than 0.
     """
     check_dense(values, name)
+    values = plain_array.convert(values)
+    if isinstance(values, np.ndarray):
+        _check_objects(values, name)
+        check_missing(values, name)
     try:
         ids = tf.convert_to_tensor(values)
     except (TypeError, ValueError) as error:
@@ -135,6 +143,35 @@ def check_dense(values: Any, name: str) -> None:
                 f"{name} must be sequences of the same length, padded with 0 on the right. "
                 f"Received: a {kind.__name__}. {remedy}"
             )
+
+
+def check_missing(values: np.ndarray, name: str) -> None:
+    """Raise `ValueError` for an array of floats in which NaN marks missing values."""
+    if values.dtype.kind == "f" and np.isnan(values).any():
+        raise ValueError(f"{name} must contain ids. Received: missing values (NaN). {HOW_TO_FILL}")
+
+
+def _check_objects(values, name):
+    """Raise `ValueError` for an array of objects other than texts."""
+    if values.dtype == object and values.size and not isinstance(values.flat[0], str | bytes):
+        raise_objects(name, values.ravel().tolist())
+
+
+def raise_objects(name: str, values: Sequence[Any]) -> NoReturn:
+    """Raise `ValueError` for the values of an array of objects, such as lists of ids."""
+    remedy = 'Convert it, for example with astype("int32").'
+    if values and isinstance(values[0], list | tuple | np.ndarray):
+        remedy = (
+            "If it is an array of sequences, keras.utils.pad_sequences(list(…), padding='post') "
+            "makes one array of them."
+        )
+    kinds = sorted({type(value).__name__ for value in values})
+    if not {"NAType", "NoneType"}.isdisjoint(kinds):
+        remedy = HOW_TO_FILL
+    raise ValueError(
+        f"{name} must contain arrays of ints. Received: an array of objects of the type "
+        f"{' and '.join(kinds)}. {remedy}"
+    )
 
 
 def check_range(ids: np.ndarray, name: str, size: int, has_padding: bool = False) -> None:
