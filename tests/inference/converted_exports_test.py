@@ -2,6 +2,8 @@
 
 import importlib.util
 import os
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -91,6 +93,45 @@ class HiddenVariable(keras.layers.Layer):
 
     def call(self, x):
         return x * self.hidden["scale"][1]
+
+
+class WithTables(keras.layers.Layer):
+    """Multiplies the state by numbers from two lookup tables."""
+
+    def build(self, shape):
+        numbers = tf.range(-9, 9, dtype=tf.int64)
+        initializer = tf.lookup.KeyValueTensorInitializer(numbers, tf.cast(numbers, tf.float32))
+        self.own_tables = {"square": [tf.lookup.StaticHashTable(initializer, 0.5)]}
+        self.lookup = keras.layers.IntegerLookup(vocabulary=[3, 0, 1, 2])
+        self.built = True
+
+    def call(self, x):
+        x_int = tf.cast(tf.round(3.0 * x), tf.int64)
+        square = self.own_tables["square"][0].lookup(x_int)
+        return x * square + tf.cast(self.lookup(x_int), x.dtype)
+
+
+_RUN_SAVED_MODEL = """
+import sys, tensorflow as tf
+ids = tf.constant([[5, 3, 7, 2, 1], [4, 6, 1, 2, 1]])
+found = tf.saved_model.load(sys.argv[1]).signatures["ids"](inputs=ids)
+print(found["outputs"].numpy().tolist(), found["scores"].numpy().round(3).tolist())
+"""
+
+
+def test_saved_model_contains_the_lookup_tables_of_layers(monkeypatch, tmp_path):
+    """Another process loads the SavedModel, because this process already has the tables."""
+    model = _model(monkeypatch, WithTables)
+    encoders = dict.fromkeys(("inputs", "targets"), text_encoder.IntegerTextEncoder(13))
+    folder = str(tmp_path / "1")
+    export.export_saved_model(model, encoders, folder, beam_size=1, decode_length=1)
+    command = [sys.executable, "-c", _RUN_SAVED_MODEL, folder]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    ids = [[5, 3, 7, 2, 1], [4, 6, 1, 2, 1]]
+    want = model.generate({"inputs": ids}, decode_length=1, per_example_length=True)
+    scores = want.scores.numpy().round(3).tolist()
+    assert done.stdout.splitlines()[-1] == f"{want.ids.numpy().tolist()} {scores}"
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from ut_keras.decoding.options import from_keywords
 from ut_keras.files import file_error, whole_file
 from ut_keras.inference import export_arguments, text_model
 from ut_keras.inference.predictor import Predictor
-from ut_keras.ops import custom_gradient, finite, saved_model, xla_errors
+from ut_keras.ops import custom_gradient, finite, private_api, saved_model, xla_errors
 from ut_keras.text.text_encoder_base import TextEncoder
 
 
@@ -113,6 +113,8 @@ def _module(texts, search):
             ).get_concrete_function()
             for name, function, specs in _functions(texts, search)
         }
+    # A layer may make its tables in its first call.
+    module.tables = saved_model.tables(private_api.flatten_layers(texts.model))
     return module, signatures
 
 

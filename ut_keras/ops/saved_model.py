@@ -2,8 +2,10 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+import keras
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
@@ -26,11 +28,29 @@ def save(
         if not found:
             raise
         raise ValueError(
-            "Every variable of the model must be a weight of a Keras layer, and no layer may use a "
-            "lookup table. Received: a layer with a resource that Keras does not track. In a layer "
-            "of your own, make variables with self.add_weight."
+            "Every variable of the model must be a weight of a Keras layer, and every lookup table "
+            "must be an attribute of a Keras layer. Received: a layer with a resource that Keras "
+            "does not track. In a layer of your own, make variables with self.add_weight."
         ) from error
     check(folder)
+
+
+def tables(layers: Iterable[keras.layers.Layer]) -> list[Any]:
+    """Return the lookup tables that are attributes of Keras layers.
+
+    A SavedModel contains a table only if the saved module refers to the table. Tables may also be
+    in lists, tuples and dicts.
+    """
+    resource = tf.saved_model.experimental.TrackableResource
+    found = {
+        id(one): one
+        for layer in layers
+        for value in vars(layer).values()
+        if isinstance(value, resource | list | tuple | Mapping)
+        for one in keras.tree.flatten(value)
+        if isinstance(one, resource)
+    }
+    return list(found.values())
 
 
 def check(folder: str) -> None:
