@@ -263,3 +263,51 @@ def test_models_reject_global_dtype_policy(kind):
     keras.config.set_dtype_policy("mixed_float16")
     with pytest.raises(ValueError, match="float32 or mixed_bfloat16.* Received: mixed_float16"):
         examples.make(kind)
+
+
+class SeveralOutputs(type(examples.shared("universal"))):  # type: ignore[misc]
+    """A user's model with three outputs."""
+
+    convert = staticmethod(lambda outputs: outputs)
+
+    def call(self, features, training=None, num_steps=None):
+        logits = super().call(features, training, num_steps)
+        return self.convert((logits, tf.nn.softmax(logits), 2.0 * logits))
+
+
+def _with_outputs(convert):
+    model = examples.shared("universal")
+    kind = type("Users", (SeveralOutputs,), {"convert": staticmethod(convert)})
+    return kind(model.hparams, model.specs)
+
+
+@pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
+@pytest.mark.filterwarnings("ignore:.*np.object")
+@pytest.mark.parametrize("format", ["litert", pytest.param("onnx", marks=needs_onnx)])
+@pytest.mark.parametrize("names", [None, ("b", "a", "c")])
+def test_export_compares_several_outputs(format, names, tmp_path, monkeypatch):
+    def named(outputs):
+        return dict(zip(names, outputs, strict=True)) if names else outputs
+
+    def changed(outputs):
+        return named(outputs if tf.executing_eagerly() else [x + 1.0 for x in outputs])
+
+    model = _with_outputs(named)
+    path = str(tmp_path / "model")
+    path += ".tflite" if format == "litert" else ".onnx"
+    signature = model.input_signature(batch_size=3, inputs=5, targets=4)
+    model.export(path, format=format, input_signature=signature, verbose=False)
+    assert os.path.exists(path)
+
+    model = _with_outputs(changed)
+    with pytest.raises(ValueError, match="other output 0 and output 1 and output 2 for random"):
+        model.export(path, format=format, input_signature=signature, verbose=False)
+
+
+@pytest.mark.parametrize("format", ["litert", "onnx", "tf_saved_model"])
+def test_export_rejects_nested_outputs(format, tmp_path):
+    model = _with_outputs(lambda outputs: {"all": list(outputs)})
+    signature = model.input_signature(batch_size=3, inputs=5, targets=4)
+    with pytest.raises(ValueError, match=r"^call of Users .*Received: a dict that contains a list"):
+        model.export(tmp_path / "m.onnx", format=format, input_signature=signature, verbose=False)
+    assert not list(tmp_path.iterdir())

@@ -8,11 +8,13 @@ import contextlib
 import importlib.util
 import logging
 import os
+import re
 import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from ut_keras.data.features import FeatureSpec
@@ -168,11 +170,11 @@ def _check_outputs(model, path, format, specs, has_options):
             run = litert_file.runner(file.read())
 
     def function(**features):
-        return {"logits": model(features, training=False)}
+        return _named_outputs(model(features, training=False))
 
     def run_file(features):
-        (logits,) = run({specs[name].name: value for name, value in features.items()}).values()
-        return {"logits": logits}
+        found = run({specs[name].name: value for name, value in features.items()})
+        return _named_outputs([found[name] for name in sorted(found, key=_order)])
 
     try:
         converted_outputs.check(RUNTIMES[format], function, run_file, inputs)
@@ -188,6 +190,54 @@ def _check_outputs(model, path, format, specs, has_options):
         raise ValueError(
             f"{error} Pass fixed shapes: model.input_signature(batch_size=1, …)."
         ) from error
+
+
+def _named_outputs(outputs):
+    """Return the outputs of a call, in the order of their names, as a dict.
+
+    The files have the outputs of a dict in the order of their keys. For a tuple or list, their
+    names are output_0, output_1, … in LiteRT, and Identity:0, Identity_1:0, … in ONNX.
+
+    Args:
+        outputs: a tensor, or a dict, list or tuple of tensors.
+    """
+    if isinstance(outputs, Mapping):
+        outputs = [outputs[name] for name in sorted(outputs)]
+    elif not isinstance(outputs, list | tuple):
+        return {"logits": outputs}
+    if len(outputs) == 1:
+        return {"logits": outputs[0]}
+    return {f"output {i}": value for i, value in enumerate(outputs)}
+
+
+def _order(name):
+    """Return a key for sorting: "output_10" comes after "output_9"."""
+    found = re.fullmatch(r"(?:output|Identity)_?(\d*)(?::0)?", name)
+    return (int(found[1] or 0), "") if found else (0, name)
+
+
+def check_outputs_of_call(model: Any, specs: Mapping[str, Any]) -> None:
+    """Check that the outputs of a user's `call` are not nested.
+
+    Args:
+        model: a `KerasModel`.
+        specs: dict from feature name to spec, from `named_signature`.
+
+    Raises:
+        ValueError: if the outputs are neither a tensor nor a dict, list or tuple of tensors.
+    """
+    features = _random_inputs(model, specs)(np.random.default_rng(seed=0))
+    outputs = model(features, training=False)
+    is_mapping = isinstance(outputs, Mapping)
+    is_sequence = isinstance(outputs, list | tuple)
+    parts = outputs.values() if is_mapping else outputs if is_sequence else [outputs]
+    for one in parts:
+        if not tf.is_tensor(one):
+            raise ValueError(
+                f"call of {type(model).__name__} must return a tensor, or a dict, list or tuple of "
+                f"tensors, for an export. Received: a {type(outputs).__name__} that contains a "
+                f"{type(one).__name__}."
+            )
 
 
 def _random_inputs(model, specs):

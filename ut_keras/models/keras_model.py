@@ -104,6 +104,8 @@ class KerasModel(freezable.Freezable, fitted_model.FittedModel):
                 )
             input_signature = self.input_signature()
         signature = exported_files.named_signature(self, input_signature)
+        if self.overrides("call"):
+            exported_files.check_outputs_of_call(self, signature[0])
         if format in exported_files.RUNTIMES:
             exported_files.write(self, filepath, format, signature, super().export, **kwargs)
         elif format == "tf_saved_model":
