@@ -737,3 +737,35 @@ def test_noise_of_sampling_is_the_same_under_xla():
     for shape in ([3, 11], [4, 11]):  # a batch may be filled with further examples
         found = tf.function(noise, jit_compile=True, autograph=False)(shape)
         np.testing.assert_array_equal(found[:3], expected)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_function_of_the_user_samples_again_in_each_call(jit_compile):
+    """The function is traced once, so a seed of the trace would give equal samples."""
+    model = examples.shared("adaptive")
+    ids = tf.constant(np.repeat(examples.INPUTS[:1], 8, axis=0))
+
+    @tf.function(jit_compile=jit_compile)
+    def sample(ids):
+        return model.generate({"inputs": ids}, decode_length=2, temperature=1.0).ids
+
+    seeds.set_seed(1)
+    calls = [sample(ids).numpy() for _ in range(2)]
+    assert not np.array_equal(calls[0][:, :, :3], calls[1][:, :, :3])
+
+
+def test_function_of_the_user_needs_no_conversion_by_autograph(capfd, caplog):
+    """AutoGraph would log an error about `CompiledFunctions.of_decoding`."""
+    model, features = examples.shared("adaptive"), examples.features("adaptive")
+
+    @tf.function
+    def both(features):
+        ids = model.generate({"inputs": features["inputs"]}, decode_length=2).ids
+        return ids, model.score(features)
+
+    ids, scores = both({name: tf.constant(value) for name, value in features.items()})
+    expected = model.generate({"inputs": features["inputs"]}, decode_length=2).ids
+    np.testing.assert_array_equal(ids, expected)
+    np.testing.assert_allclose(scores, model.score(features), atol=1e-5)
+    assert "Logging error" not in capfd.readouterr().err
+    assert not [one for one in caplog.records if "AutoGraph" in str(one.msg)]

@@ -57,7 +57,7 @@ def generate(
     source_features = _source_features(model, features)
     ((name, source),) = source_features.items()
     prefix = _forced_prefix(options.forced_prefix, source, vocab_size)
-    seed = _seed(options.seed)
+    seed = _seed(options)
     if not tf.executing_eagerly():
         if private_api.is_compiled_by_xla():
             return _search_inside_xla(model, source_features, prefix, seed, options)
@@ -105,8 +105,13 @@ def _with_steps(model, source_features, decoded, options):
     return decoded._replace(source_steps=source_steps, target_steps=target_steps)
 
 
-def _seed(seed):
-    """Return a seed in [0, 2^31). For None, the seed is random."""
+def _seed(options):
+    """Return the seed of a search in [0, 2^31). If the options have no seed, it is random."""
+    seed = options.seed
+    if seed is None and not tf.executing_eagerly():
+        # A seed from NumPy would be a constant, so each call would return the same samples.
+        is_used = bool(options.temperature)
+        return tf.random.uniform([], maxval=2**31 - 1, dtype=tf.int32) if is_used else 0
     if seed is None:
         return np.random.randint(2**31)
     # In an int32 tensor, 2^31 would become -2^31.

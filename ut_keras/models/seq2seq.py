@@ -517,7 +517,9 @@ class Seq2Seq(keras_model.KerasModel):
         names = ["inputs"] if "inputs" in self.specs else ["inputs", "targets"]
         feature_checks.check_ids(features, self.specs, names)
         self.check_steps(options.num_steps, options.exit_threshold)
-        return generate_lib.generate(self, features, options)
+        # In a user's `tf.function`, AutoGraph would convert the search, and log an error.
+        run = tf.autograph.experimental.do_not_convert(generate_lib.generate)
+        return run(self, features, options)
 
     def score(
         self,
@@ -547,7 +549,8 @@ class Seq2Seq(keras_model.KerasModel):
         feature_checks.check_ids(features, self.specs)
         self.check_steps(num_steps, exit_threshold)
         Options(jit_compile=jit_compile).check()
-        return score_lib.score(self, features, num_steps, exit_threshold, jit_compile)
+        run = tf.autograph.experimental.do_not_convert(score_lib.score)
+        return run(self, features, num_steps, exit_threshold, jit_compile)
 
     def prompt(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor | None:
         """Return the tokens int32 [B, P] that the decoder reads first, or None."""
