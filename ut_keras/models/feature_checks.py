@@ -1,6 +1,6 @@
 """Check the features that a caller passes to a model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -33,13 +33,14 @@ def check(features: Any, specs: Mapping[str, FeatureSpec], names: Sequence[str])
     id_checks.check_batch_sizes(features, batched)
 
 
-def with_tensors(features: Any, specs: Mapping[str, FeatureSpec]) -> Any:
+def with_tensors(features: Any, specs: Mapping[str, FeatureSpec], names: Container[str]) -> Any:
     """Convert the arrays, lists and objects of pandas in features to tensors.
 
     Args:
         features: the value that the caller passes as features. If it is not a dict, the function
             returns it unchanged.
-        specs: dict from feature name to `FeatureSpec`. Other features remain unchanged.
+        specs: dict from feature name to `FeatureSpec`.
+        names: the names of the features that the model reads. Other features remain unchanged.
 
     Raises:
         ValueError: if an array or a list does not contain ids, or an id is out of range.
@@ -47,7 +48,8 @@ def with_tensors(features: Any, specs: Mapping[str, FeatureSpec]) -> Any:
     if not isinstance(features, Mapping):
         return features
     is_given = {
-        name: name in specs and not plain_array.is_tensor(value) for name, value in features.items()
+        name: name in specs and name in names and not plain_array.is_tensor(value)
+        for name, value in features.items()
     }
     return {
         name: id_checks.as_ids(value, name, specs[name].vocab_size) if is_given[name] else value

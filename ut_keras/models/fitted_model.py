@@ -298,7 +298,7 @@ class FittedModel(train_step_model.TrainStepModel):
         TensorFlow may trace a function for batches of any size. This function cannot compare the
         batch sizes of the features, and a batch of one example would be broadcast.
         """
-        x = feature_checks.with_tensors(x, self.specs)
+        x = feature_checks.with_tensors(x, self.specs, self.input_features)
         self._check_features(x)
         return x
 

@@ -174,7 +174,7 @@ class Seq2Seq(keras_model.KerasModel):
 
     def __call__(self, features: Any, *args: Any, **kwargs: Any) -> Any:
         # Keras would add long texts to an error in `call`.
-        features = feature_checks.with_tensors(features, self.specs)
+        features = feature_checks.with_tensors(features, self.specs, self.input_features)
         self._check_features(features)
         return super().__call__(features, *args, **kwargs)
 
@@ -236,7 +236,7 @@ class Seq2Seq(keras_model.KerasModel):
             ValueError: if a feature is missing, if `check_steps` raises an error, or if training is
                 combined with `record_steps` or `patches`. Also if `carried` is set at inference.
         """
-        features = feature_checks.with_tensors(features, self.specs)
+        features = feature_checks.with_tensors(features, self.specs, self.input_features)
         self._check_features(features)
         self.check_steps(num_steps, exit_threshold)
         if training and (record_steps or patches):
@@ -400,7 +400,7 @@ class Seq2Seq(keras_model.KerasModel):
         """
         if training not in (True, False, None):
             raise ValueError(f"training must be True or False. Received: {training!r}.")
-        features = feature_checks.with_tensors(features, self.specs)
+        features = feature_checks.with_tensors(features, self.specs, self.specs)
         self._check_features(features)
         id_checks.check_features(features, sorted(self.specs))  # the losses need all features
         feature_checks.check_ids(features, self.specs)
