@@ -106,7 +106,10 @@ def _with_steps(model, source_features, decoded, options):
 
 
 def _seed(options):
-    """Return the seed of a search in [0, 2^31). If the options have no seed, it is random."""
+    """Return the seed of a search in [0, 2^31).
+
+    If the options have no seed, it is random.
+    """
     seed = options.seed
     if seed is None and not tf.executing_eagerly():
         # A seed from NumPy would be a constant, so each call would return the same samples.
