@@ -1,4 +1,4 @@
-"""Generated tasks on symbol strings: copy, shift, reverse, add, multiply, sort.
+"""Generated tasks on symbol strings: copy, shift, reverse, add, sort, encrypt.
 
 A record of `algorithmic_addition_decimal40`, 59 + 4 = 63, least significant digit first:
 
@@ -146,6 +146,23 @@ class ReverseNlplike(AlgorithmicProblem):
         return weights / weights[-1]
 
 
+class Cipher(AlgorithmicProblem):
+    """A task to encrypt strings of `max_length` symbols.
+
+    At position i, symbol s becomes the symbol (s - key[i % len(key)]) % num_symbols.
+    """
+
+    splits = ("train", "dev")
+    key: tuple[int, ...] = (1,)
+    frequencies: tuple[float, ...]  # the relative frequency of each symbol
+
+    def sample(self, rng: np.random.Generator, max_length: int, exact: bool = False) -> _Pair:
+        weights = np.array(self.frequencies)
+        symbols = rng.choice(len(weights), size=max_length, p=weights / weights.sum())
+        shifts = np.resize(self.key, max_length)
+        return symbols.tolist(), ((symbols - shifts) % self.num_symbols).tolist()
+
+
 class Arithmetic(AlgorithmicProblem):
     """A task to compute `result` of two numbers, the least significant digits first.
 
@@ -242,3 +259,11 @@ problem.declare(
     train_length=10,
     dev_length=20,
 )
+_FIVE = {"num_symbols": 5, "frequencies": (0.4, 0.3, 0.2, 0.08, 0.02)}
+_TWO_HUNDRED = {"num_symbols": 200, "frequencies": tuple(range(200))}
+_SHIFT = {"key": (1,), "train_length": 100, "dev_length": 100}
+_VIGENERE = {"key": (1, 3), "train_length": 200, "dev_length": 200}
+problem.declare("algorithmic_cipher_shift5", Cipher, **_FIVE, **_SHIFT)
+problem.declare("algorithmic_cipher_shift200", Cipher, **_TWO_HUNDRED, **_SHIFT)
+problem.declare("algorithmic_cipher_vigenere5", Cipher, **_FIVE, **_VIGENERE)
+problem.declare("algorithmic_cipher_vigenere200", Cipher, **_TWO_HUNDRED, **_VIGENERE)

@@ -32,7 +32,6 @@ _REASONS = {
     "seq2edits_*": "use text2text_tsv with sentences and corrected sentences",
     "text2text_copyable_tokens": "use text2text_tmpdir_tokens",
     "parsing_english_ptb* parsing_icelandic*": "use wsj_parsing",
-    "algorithmic_cipher_*": "use algorithmic_shift_decimal40",
     "copy_sequence*": "use algorithmic_identity_decimal40",
     "flip_bi_gram_sequence reverse_sequence*": "use algorithmic_reverse_decimal40",
     # Translation.
@@ -60,7 +59,7 @@ _REASONS = {
     "babi_qa_sentence_task0_10k": "use babi_qa_sentence_all_tasks_10k",
     "babi_qa_sentence_task0_1k": "use babi_qa_sentence_all_tasks_1k",
     "ice_parsing_*": "use wsj_parsing",
-    "cipher_*": "use algorithmic_shift_decimal40",
+    "cipher_*": "use algorithmic_cipher_shift5 or algorithmic_cipher_vigenere5",
     "desc2code_*": "use text2text_tmpdir with its files",
     "multinli_*": f"{_RENAMED} multi_nli",
     # Language models.

@@ -1,7 +1,9 @@
 import collections
+import json
 import os
 import types
 
+import numpy as np
 import pytest
 
 from ut_keras import problems
@@ -10,6 +12,8 @@ from ut_keras.errors import DataError
 from ut_keras.problems import algorithmic
 
 T2T_DATA_DIR = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "data_dir")
+with open(os.path.join(T2T_DATA_DIR, "../algorithmic/ciphers.json"), encoding="utf-8") as _file:
+    CIPHERS = json.load(_file)
 HPARAMS = types.SimpleNamespace(batch_size=512, max_length=256)
 NAMES = [
     name
@@ -32,6 +36,10 @@ def test_algorithmic_problems_are_registered():
     assert NAMES == [
         "algorithmic_addition_binary40",
         "algorithmic_addition_decimal40",
+        "algorithmic_cipher_shift200",
+        "algorithmic_cipher_shift5",
+        "algorithmic_cipher_vigenere200",
+        "algorithmic_cipher_vigenere5",
         "algorithmic_identity_binary40",
         "algorithmic_identity_decimal40",
         "algorithmic_identity_vocab95_train20_eval30",
@@ -101,6 +109,29 @@ def test_arithmetic_targets_are_the_result(operation, base, name):
     # In T2T, the vocabulary size is num_symbols + 2, so the separator has no id.
     problem = problems.get(f"algorithmic_{operation}_{name}")
     assert problem.feature_specs(None)["inputs"].vocab_size == base + 3
+
+
+@pytest.mark.parametrize("name", CIPHERS)
+def test_cipher_encrypts_like_t2t(name):
+    problem = problems.get(f"algorithmic_cipher_{name}")
+    for inputs, targets in CIPHERS[name]["train"] + CIPHERS[name]["dev"]:
+        symbols = np.array(inputs[:-1]) - 2
+        rng = types.SimpleNamespace(choice=lambda number, size, p, found=symbols: found)
+        _, encrypted = problem.sample(rng, len(symbols))
+        assert [*(symbol + 2 for symbol in encrypted), 1] == targets
+
+
+def test_cipher_symbols_have_the_frequencies_of_t2t():
+    examples = samples(small("algorithmic_cipher_shift5"))
+    counts = collections.Counter(i for row in examples for i in row["inputs"][:-1])
+    shares = [counts[2 + symbol] / counts.total() for symbol in range(5)]
+    assert shares == pytest.approx([0.4, 0.3, 0.2, 0.08, 0.02], abs=0.015)
+    examples = samples(small("algorithmic_cipher_vigenere200"))
+    assert {len(row["inputs"]) for row in examples} == {201}
+    counts = collections.Counter(i for row in examples for i in row["inputs"][:-1])
+    assert counts[2] == 0  # in T2T, the weight of symbol i is i
+    upper_half = sum(counts[2 + symbol] for symbol in range(100, 200)) / counts.total()
+    assert upper_half == pytest.approx(0.751, abs=0.01)
 
 
 def test_addition_matches_worked_record():

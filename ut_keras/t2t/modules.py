@@ -48,6 +48,7 @@ STAND_INS = {
 _NEAREST = {
     "bin": "the commands that docs/t2t.md lists",
     "data_generators.algorithmic": "ut_keras.problems.algorithmic",
+    "data_generators.cipher": "data_generators.algorithmic.AlgorithmicProblem",
     "data_generators.babi_qa": (
         "ut_keras.problems.babi_qa, or the problems babi_qa_* of ut_keras without a package"
     ),
