@@ -7,8 +7,8 @@
 #            dataset. Grain reads such an index modulo the length, so elements from the beginning of
 #            the dataset replace elements of the last window.
 # Surprise:  The docstring guarantees that no index is repeated within a window. An epoch has the right
-#            number of elements, but not each element. With a window that is larger than the dataset,
-#            about a fourth of the elements are missing. No error and no warning. The class
+#            number of elements, but not each element. With a window of twice the length of the
+#            dataset, about a fourth of the elements are missing. No error and no warning. The class
 #            `WindowShuffleIterDataset` returns all elements.
 # Output seen (1000 elements):
 #   WindowShuffleMapDataset, window_size=10:    1000 elements, 0 of 1000 missing

@@ -4,7 +4,7 @@
 # Version:   keras 3.15.1, tensorflow 2.21.0
 # Behaviour: With the TensorFlow backend, the function first casts its argument to int32, so all
 #            probabilities below 1 are equal. For negative numbers, it returns some indices twice
-#            and omits others. With the NumPy backend, the indices are right.
+#            and omits others. NumPy's own function returns the right indices.
 # Surprise:  `argpartition` is a fast way to the best candidates of a beam search, whose scores are
 #            log probabilities or probabilities. The docstring does not mention a restriction on the
 #            dtype or the sign. No error and no warning.

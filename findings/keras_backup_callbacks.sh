@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# After BackupAndRestore resumes a training, the other callbacks have forgotten their best values.
+# After BackupAndRestore resumes a training, other callbacks begin again without their best values.
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
 # Behaviour: `BackupAndRestore` saves the weights, the optimizer and the number of the epoch, but no

@@ -5,8 +5,8 @@
 # Behaviour: The backward layer reads the tokens and the mask in reversed order. With `unroll=True`,
 #            it then sets the outputs of padding to 0, but with the mask in the original order.
 # Surprise:  `unroll` should change only the speed. For every text with padding, the next layers
-#            read wrong outputs. Without `unroll`, or without `Bidirectional`, the outputs are
-#            right. No warning.
+#            read wrong outputs. Without `unroll`, the outputs are right. The forward half is right in
+#            both cases. No warning.
 # Output seen (three tokens, two paddings, weights of 1; outputs of the backward layer):
 #   unroll=False: 0.81 0.67 0.37 0.00 0.00
 #   unroll=True: 0.00 0.00 0.37 0.00 0.00

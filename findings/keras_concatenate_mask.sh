@@ -2,12 +2,12 @@
 # `Concatenate` of a sequence with a mask and one without a mask makes all padding valid.
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
-# Behaviour: If one input has no mask, `keras.layers.Concatenate` uses a mask of only True for it.
+# Behaviour: If one input has no mask, `keras.layers.Concatenate` treats all its positions as valid.
 #            Along the last axis, the mask of the output is True where the mask of one input is
 #            True, so it is True everywhere.
 # Surprise:  A model that appends features without a mask to embeddings, such as positions, loses the
-#            mask. Later layers and the loss then read the padding. `Embedding(mask_zero=True)` of
-#            the same ids, appended to the same features, gives no warning.
+#            mask. Later layers then read the padding. If the other input is an embedding with
+#            `mask_zero=True` of the same ids, the mask is right. No warning.
 # Output seen (ids [[1, 2, 0, 0]]):
 #   mask of the embedding:                       [ True  True False False]
 #   mask after Concatenate with another mask:    [ True  True False False]

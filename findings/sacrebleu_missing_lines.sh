@@ -7,7 +7,7 @@
 #            holds if the references are in the order of Hugging Face's `evaluate`, one list for
 #            each hypothesis. Then only the first hypothesis is scored, and all references are its
 #            references.
-# Surprise:  the command line of sacreBLEU raises an error for files of different lengths. The Python
+# Surprise:  The command line of sacreBLEU raises an error for files of different lengths. The Python
 #            functions raise no error and print no warning. A system that translates only the
 #            first lines has a perfect score.
 # Output seen (BLEU, chrF, TER):

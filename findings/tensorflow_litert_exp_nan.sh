@@ -3,8 +3,8 @@
 #
 # Version:   tensorflow 2.21.0 (`tf.lite.TFLiteConverter` and its interpreter), on an x86 CPU
 # Behaviour: By default, LiteRT's interpreter uses the XNNPACK delegate. Its approximations of these
-#            functions are only right for ordinary numbers. Without the delegate, the results equal
-#            those of TensorFlow. XNNPACK chooses its code by the CPU, so other CPUs can have
+#            functions are wrong for the numbers below. Without the delegate, the results equal
+#            the results of TensorFlow. XNNPACK chooses its code by the CPU, so other CPUs can have
 #            other results. We used an AMD EPYC.
 # Surprise:  A NaN disappears in `exp`, so a check of the output does not find it. A norm that overflows
 #            becomes NaN instead of inf, and 1 / sqrt(0) becomes NaN instead of inf, so a later

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# LiteRT's converter replaces the constants inf and -inf by finite numbers, so `is_inf` is wrong.
+# LiteRT's converter replaces the constants inf and -inf with finite numbers, so `is_inf` is wrong.
 #
 # Version:   tensorflow 2.21.0 (`tf.lite.TFLiteConverter` and its interpreter)
 # Behaviour: A scalar constant inf in the program becomes 3.4028235e38, the largest float32, and -inf

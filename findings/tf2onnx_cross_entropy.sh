@@ -6,7 +6,7 @@
 #            softmax. If the logit of the label is about 104 below the largest logit, its
 #            probability is 0, and the loss is inf. For `tf.nn.softmax_cross_entropy_with_logits`,
 #            tf2onnx uses the ONNX operation LogSoftmax, and the loss is right.
-# Surprise:  The functions of TensorFlow take logits to avoid exactly this overflow. A model that
+# Surprise:  The functions of TensorFlow take logits to avoid such infinite losses. A model that
 #            scores texts then returns inf for a text with one such token. No error, no warning.
 # Output seen (logits [0, difference], label 0):
 #   difference  50: TensorFlow 50.0, ONNX sparse 50.0, ONNX dense 50.0

@@ -4,7 +4,7 @@
 # Version:   tf2onnx 1.17.0, tensorflow 2.21.0, onnxruntime 1.32.0
 # Behaviour: tf2onnx casts int32 and int64 to float32 before the ONNX operations Greater, Less and
 #            TopK, although these operations support integers. float32 has 24 bits for an integer.
-#            `>=`, `<=`, `==` and the sum are right.
+#            `>=` is right.
 # Surprise:  Neither conversion nor onnxruntime warns. `top_k` and `sort` return numbers that the input
 #            does not contain. Hashes, ids of users and times in seconds are such integers.
 # Output seen (x = [16777216, 16777217, 16777219], y = [16777217, 16777216, 16777218]):

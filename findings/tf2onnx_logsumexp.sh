@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# After conversion with tf2onnx, `tf.reduce_logsumexp` of only -inf is NaN instead of -inf.
+# After conversion with tf2onnx, `tf.reduce_logsumexp([-inf, -inf])` is NaN instead of -inf.
 #
 # Version:   tf2onnx 1.17.0, tensorflow 2.21.0, onnxruntime 1.32.0
 # Behaviour: `tf.reduce_logsumexp` replaces a maximum that is not finite by 0 before it subtracts the

@@ -2,8 +2,8 @@
 # After conversion with tf2onnx, `unsorted_segment_sum` adds values with id -1 to the last segment.
 #
 # Version:   tf2onnx 1.17.0, tensorflow 2.21.0, onnxruntime 1.32.0
-# Behaviour: `tf.math.unsorted_segment_sum` and `unsorted_segment_max` drop values with a negative
-#            segment id. In the converted model, an id of -1 is the last segment.
+# Behaviour: `tf.math.unsorted_segment_sum` drops values with a negative segment id. In the converted
+#            model, the id -1 means the last segment.
 # Surprise:  The documentation of TensorFlow recommends negative ids for values to omit, such as
 #            padding. After conversion, the padding changes the last segment. No error, no warning.
 # Output seen (values [1, 2, 4], segment ids [0, -1, 1]):
