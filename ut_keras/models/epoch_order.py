@@ -1,7 +1,7 @@
 """Logs a warning if all epochs of `fit` have the same order of examples.
 
 Keras shuffles arrays with a random operation inside a `tf.data.Dataset`. If a random seed was set,
-this operation samples the same random numbers in every pass over the data.
+this operation samples the same random numbers each time that Keras reads all data.
 """
 
 import logging

@@ -75,7 +75,7 @@ def write(
 ) -> None:
     """Write a file for LiteRT or ONNX.
 
-    If the export fails, no file is written.
+    If the export fails, an older file at `path` remains.
 
     Args:
         model: a `KerasModel`.
@@ -89,7 +89,8 @@ def write(
 
     Raises:
         ValueError: if the runtime cannot run the file, or computes other outputs than the model. If
-            onnxruntime is not installed, the function does not check an ONNX file.
+            onnxruntime is not installed, the function does not check an ONNX file. It also does not
+            check a LiteRT file with operations of TensorFlow (Flex), but logs a warning.
     """
     if format == "onnx":
         extras.require("An ONNX export", "onnx", "tf2onnx")

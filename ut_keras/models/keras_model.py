@@ -90,7 +90,9 @@ class KerasModel(freezable.Freezable, fitted_model.FittedModel):
             ValueError: if the format needs fixed shapes and `input_signature` is None, or a
                 SavedModel would call Python functions. Also if LiteRT or onnxruntime cannot run the
                 file, or computes other outputs than the model. In this case, the method writes no
-                file. If onnxruntime is not installed, the method does not check an ONNX file.
+                file. If onnxruntime is not installed, the method does not check an ONNX file. It
+                does not check a LiteRT file with options of the converter, or with operations of
+                TensorFlow (Flex).
         """
         filepath = file_error.checked_path(filepath, "filepath")
         if input_signature is None:

@@ -1,4 +1,4 @@
-"""Runs an ONNX file in onnxruntime, and reports operations without support.
+"""Runs an ONNX file in onnxruntime, and names an unsupported operation.
 
 If an operation has no equivalent in ONNX, the converter copies the operation into the file
 unchanged, and only logs its name.

@@ -31,7 +31,7 @@ def is_tensor(value: Any) -> bool:
 
 
 def convert(value: Any) -> Any:
-    """Return an object that NumPy can read as an array, and other values unchanged.
+    """Return objects of other libraries as arrays, and other values unchanged.
 
     Tensors of TensorFlow stay tensors. Arrays of objects become arrays of numbers, if possible.
 

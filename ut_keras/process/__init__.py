@@ -32,7 +32,7 @@ def allow_open_files(count: int) -> None:
 
 
 class _SilentStderr:
-    """Redirects stderr to nowhere while at least one thread needs this."""
+    """Redirects stderr to the null device while at least one thread needs this."""
 
     def __init__(self):
         self._lock = threading.Lock()

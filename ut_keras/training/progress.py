@@ -97,7 +97,7 @@ class Progress:
         return self.live.is_due
 
     def fetch(self) -> list[tuple[int, dict[str, float]]]:
-        """Read all results that were not taken before, and add them to the averages.
+        """Read all results that were not read before, and add them to the averages.
 
         Returns:
             list of (step, values). `values` is a dict from name to float.

@@ -118,7 +118,7 @@ class Summaries:
 
     @contextlib.contextmanager
     def _reporting_write_errors(self):
-        """Return a context that prints an error, and removes all writers after an error."""
+        """Return a context that prints an error, and then removes all writers."""
         try:
             yield
         except (OSError, tf.errors.OpError) as error:
