@@ -319,7 +319,7 @@ def test_user_modules_may_have_the_name_of_a_package():
         ({"targets": [[4, 5, 1]]}, [4], r"the feature 'targets', \(1, 3\)\. .*\(1,\)"),
     ],
 )
-def test_other_shapes_are_rejected(x, y, message):
+def test_arrays_of_different_shapes_are_rejected(x, y, message):
     """TensorFlow broadcasts a batch of one example, and reads zeros out of range on a GPU."""
     x = {name: np.array(ids) for name, ids in x.items()}
     with pytest.raises(ValueError, match=message):

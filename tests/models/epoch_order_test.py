@@ -102,6 +102,6 @@ def test_orders_without_a_seed_differ(model, orders, caplog):
 
 
 @pytest.mark.usefixtures("seed")
-def test_arrays_without_examples_are_left_to_keras(caplog):
+def test_arrays_without_examples_are_not_logged(caplog):
     epoch_order.log_equal_epochs({"x": {"targets": IDS[:0]}, "steps_per_epoch": 1, "epochs": 2})
     assert not caplog.text

@@ -32,7 +32,7 @@ def _base(name):
 
 
 @pytest.mark.parametrize("name", _RECORDS)
-def test_records_are_those_of_t2t(make, name):
+def test_records_equal_the_records_of_t2t(make, name):
     body = "unique = True" if name == "unique" else ""
     problem = make(_SMALL.format(base=_base(name), body=body))
     for split, expected in _RECORDS[name].items():
