@@ -108,7 +108,8 @@ def _with_steps(model, source_features, decoded, options):
 def _seed(options):
     """Return the seed of a search in [0, 2^31).
 
-    If the options have no seed, it is random.
+    If the options have no seed, the function samples one. In a traced function without a
+    temperature, the seed has no effect and is 0.
     """
     seed = options.seed
     if seed is None and not tf.executing_eagerly():
