@@ -243,8 +243,8 @@ def _arguments(hp, side):
     layer = transformer_layer.make(hp, side, transition)
     arguments = recurrence_arguments.arguments(hp, side)
     # This block replaces the block of `arguments`, whose layers have a transition. The layers of
-    # the replaced block have already sampled random seeds with Python's generator. Otherwise, all
-    # later layers would get other initial weights than in earlier versions.
+    # the replaced block have already sampled random seeds with Python's generator. If they
+    # had sampled none, all later layers would get other initial weights than in earlier versions.
     arguments["block"] = stack.TransformerBlock(
         [layer], "unit_layer", name="block", dtype=from_hparams.dtype_policy(hp)
     )
