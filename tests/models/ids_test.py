@@ -133,3 +133,60 @@ def test_batches_of_training_may_be_lists():
     model.train_on_batch(features, examples.TARGETS)
     with pytest.raises(ValueError, match="Received: float32"):
         model.train_on_batch(_with(lambda ids: ids.astype(float).tolist()), examples.TARGETS)
+
+
+def _reading(convert):
+    """Return a model whose class overrides `call`, and converts the feature `inputs` to ids."""
+    model = examples.make("universal")
+
+    class Reading(type(model)):
+        def call(self, features, training=None, num_steps=None):
+            ids = convert(features["inputs"])
+            return super().call({**features, "inputs": ids}, training, num_steps)
+
+    model.__class__ = Reading
+    return model
+
+
+@pytest.mark.parametrize(
+    ("convert", "inputs"),
+    [
+        (lambda shares: tf.cast(tf.round(shares * 13), tf.int32), examples.INPUTS / np.float32(13)),
+        (lambda shifted: shifted - 100, examples.INPUTS + 100),
+        (lambda texts: tf.strings.to_number(texts, tf.int32), examples.INPUTS.astype(str)),
+    ],
+)
+def test_own_call_reads_other_features(convert, inputs):
+    """A `call` of the user's class may convert floats, other numbers or texts to ids."""
+    features = examples.features("universal")
+    expected = examples.make("universal")(features)
+    model = _reading(convert)
+    features["inputs"] = inputs
+    np.testing.assert_allclose(model(features), expected, atol=1e-6)
+    np.testing.assert_allclose(
+        model({**features, "inputs": inputs.tolist()}), expected, atol=1e-6, err_msg="lists"
+    )
+    if inputs.dtype.kind == "f":
+        np.testing.assert_allclose(model.predict_on_batch(features), expected, atol=1e-6)
+        model.train_on_batch(features, examples.TARGETS)
+        model.test_on_batch(features, examples.TARGETS)
+    with pytest.raises(ValueError, match="inputs must have the batch size of targets"):
+        model({**features, "inputs": inputs[:1]})
+
+
+def test_unread_features_may_be_tuples():
+    """A `tf.data.Dataset` may yield nested features. The model does not read them."""
+    model = examples.shared("universal")
+    features = {**examples.features("universal"), "pairs": (np.arange(3), np.arange(3))}
+    dataset = tf.data.Dataset.from_tensors((features, examples.TARGETS))
+    expected = model.evaluate(examples.features("universal"), examples.TARGETS, verbose=0)
+    assert model.evaluate(dataset, verbose=0) == pytest.approx(expected)
+    assert model.evaluate(features, examples.TARGETS, verbose=0) == pytest.approx(expected)
+    model.predict(dataset, verbose=0)
+    model.predict_on_batch(features)
+
+
+def test_empty_array_of_objects_keeps_its_shape(model):
+    features = {name: ids[:0] for name, ids in examples.features("adaptive").items()}
+    expected = model(features).shape
+    assert model({name: ids.astype(object) for name, ids in features.items()}).shape == expected

@@ -81,7 +81,7 @@ def check_kind(
         are_labels: bool. Whether the data are class labels. The error about texts then has another
             remedy.
         read_features: names of the features that the model reads, or None for all. Others of a
-            `tf.data.Dataset` may be objects, such as the bytes of the original texts.
+            `tf.data.Dataset` may be objects, such as the bytes of the original texts, or tuples.
     """
     _check_source(name, data)
     remedy = _HOW_TO_NUMBER_LABELS if are_labels else id_checks.HOW_TO_USE_TEXTS
@@ -105,10 +105,12 @@ def check_kind(
             raise ValueError(
                 f"{name} must contain ids. Received: the text {reprlib.repr(first)}. {remedy}"
             )
-        if key is not None and isinstance(value, list | tuple) and not is_objects:
-            _raise_list(f"{name}[{key!r}]", value)
-        if is_objects and (read_features is None or key is None or key in read_features):
+        if read_features is not None and key is not None and key not in read_features:
+            continue
+        if is_objects:
             id_checks.raise_objects(name, value)
+        if key is not None and isinstance(value, list | tuple):
+            _raise_list(f"{name}[{key!r}]", value)
 
 
 def _check_source(name, data):

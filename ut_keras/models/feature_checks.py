@@ -33,7 +33,9 @@ def check(features: Any, specs: Mapping[str, FeatureSpec], names: Sequence[str])
     id_checks.check_batch_sizes(features, batched)
 
 
-def with_tensors(features: Any, specs: Mapping[str, FeatureSpec], names: Container[str]) -> Any:
+def with_tensors(
+    features: Any, specs: Mapping[str, FeatureSpec], names: Container[str], are_ids: bool = True
+) -> Any:
     """Convert the arrays, lists and objects of pandas in features to tensors.
 
     Args:
@@ -41,9 +43,12 @@ def with_tensors(features: Any, specs: Mapping[str, FeatureSpec], names: Contain
             returns it unchanged.
         specs: dict from feature name to `FeatureSpec`.
         names: the names of the features that the model reads. Other features remain unchanged.
+        are_ids: bool. Whether the features must be ids. A user's `call` may read others, such as
+            floats or texts.
 
     Raises:
-        ValueError: if an array or a list does not contain ids, or an id is out of range.
+        ValueError: if `are_ids` is True, and an array or a list does not contain ids, or an id is
+            out of range.
     """
     if not isinstance(features, Mapping):
         return features
@@ -51,8 +56,14 @@ def with_tensors(features: Any, specs: Mapping[str, FeatureSpec], names: Contain
         name: name in specs and name in names and not plain_array.is_tensor(value)
         for name, value in features.items()
     }
+
+    def converted(name, value):
+        if are_ids:
+            return id_checks.as_ids(value, name, specs[name].vocab_size)
+        return tf.convert_to_tensor(plain_array.convert(value))
+
     return {
-        name: id_checks.as_ids(value, name, specs[name].vocab_size) if is_given[name] else value
+        name: converted(name, value) if is_given[name] else value
         for name, value in features.items()
     }
 

@@ -293,12 +293,13 @@ class FittedModel(train_step_model.TrainStepModel):
             self._checked_methods |= {method}
 
     def _with_tensors(self, x):
-        """Return the checked features of one batch, as tensors.
+        """Check the features of one batch, and return them as tensors.
 
         TensorFlow may trace a function for batches of any size. This function cannot compare the
         batch sizes of the features, and a batch of one example would be broadcast.
         """
-        x = feature_checks.with_tensors(x, self.specs, self.input_features)
+        are_ids = not self.overrides("call")
+        x = feature_checks.with_tensors(x, self.specs, self.input_features, are_ids)
         self._check_features(x)
         return x
 

@@ -174,9 +174,7 @@ class Seq2Seq(keras_model.KerasModel):
 
     def __call__(self, features: Any, *args: Any, **kwargs: Any) -> Any:
         # Keras would add long texts to an error in `call`.
-        features = feature_checks.with_tensors(features, self.specs, self.input_features)
-        self._check_features(features)
-        return super().__call__(features, *args, **kwargs)
+        return super().__call__(self._with_tensors(features), *args, **kwargs)
 
     def call(
         self,

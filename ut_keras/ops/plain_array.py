@@ -66,6 +66,8 @@ def _without_objects(values):
     """
     if values.dtype != object:
         return values
+    if not values.size:
+        return np.zeros(values.shape, np.int32)
     try:
         found = np.array(values.tolist())
     except (ValueError, OverflowError):  # lists of different lengths
