@@ -302,6 +302,24 @@ class Mine(Base):
     assert problem.side_files() == other.side_files() != ()
 
 
+def test_package_generates_data_of_a_class_that_it_does_not_register(make):
+    problem = make(
+        """
+class Other(Base):
+    name = "other"
+
+@registry.register_problem
+class Mine(Base):
+    def generate_data(self, data_dir, tmp_dir, task_id=-1):
+        Other().generate_data(data_dir, tmp_dir)
+        super().generate_data(data_dir, tmp_dir, task_id)
+"""
+    )
+    names = {name.split("-")[0] for name in os.listdir(make.data_dir) if "-train-" in name}
+    assert names == {"mine", "other"}
+    assert _texts(make, problem, "dev") == ["eval 0", "eval 1", "eval 2"]
+
+
 def test_inspect_exchanges_stored_records_of_reversed_problem(make, capsys):
     make(
         """

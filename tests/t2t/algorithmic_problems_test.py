@@ -7,6 +7,7 @@ import pytest
 
 from ut_keras import problems
 from ut_keras.errors import DataError
+from ut_keras.t2t import algorithmic_problems
 from ut_keras.text import text_encoder
 
 _GOLDEN = os.path.join(
@@ -100,3 +101,32 @@ class Mine(algorithmic.AlgorithmicIdentityBinary40):
     assert len(rows) == 14
     assert all(row["targets"][:-1] == row["inputs"][-2::-1] for row in rows)
     assert problems.get("mine_rev").feature_specs(make.data_dir)["inputs"].vocab_size == 4
+
+
+def test_package_generates_data_of_a_problem_of_t2t(make):
+    """The files have the name that T2T gives to the class."""
+    problem = make(
+        """
+from tensor2tensor.data_generators import algorithmic
+
+class Small(algorithmic.AlgorithmicSortProblem):
+    train_size, dev_size, num_shards = 5, 3, 1
+
+@registry.register_problem
+class Mine(algorithmic.AlgorithmicReverseBinary40Test):
+    def generate_data(self, data_dir, tmp_dir, task_id=-1):
+        algorithmic.AlgorithmicReverseBinary40Test().generate_data(data_dir, tmp_dir)
+        Small().generate_data(data_dir, tmp_dir)
+        super().generate_data(data_dir, tmp_dir)
+"""
+    )
+    names = {name.split("-")[0] for name in os.listdir(make.data_dir) if "-train-" in name}
+    assert names == {"mine", "algorithmic_reverse_binary40_test", "algorithmic_sort_problem"}
+    assert len(make.records(problem, "train")) == 1000
+
+
+@pytest.mark.parametrize("name", _RECORDS)
+def test_names_are_those_of_t2t(name):
+    problem_class = getattr(algorithmic_problems, _base(name))
+    assert problem_class.name in ("algorithmic_" + name, "algorithmic_sort_problem")
+    assert problem_class().dataset_filename() == problem_class.name

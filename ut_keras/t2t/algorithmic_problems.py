@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ut_keras.t2t import generator_utils, hparam, problem, text_encoder
+from ut_keras.t2t import generator_utils, hparam, naming, problem, text_encoder
 from ut_keras.t2t.naming import Metrics, ModalityType
 
 _Cases: TypeAlias = Iterator[dict[str, Any]]
@@ -65,6 +65,12 @@ class AlgorithmicProblem(problem.Problem):
         defaults.target_space_id = problem.SpaceID.DIGIT_1
 
 
+def _named(problem_class):
+    """Set the name of a class in T2T, which is part of the names of its data files."""
+    problem_class.name = naming.camelcase_to_snakecase(problem_class.__name__)
+    return problem_class
+
+
 def _to_ids(symbols: Iterable[int]) -> list[int]:
     ids = [symbol + text_encoder.NUM_RESERVED_TOKENS for symbol in symbols]
     return [*ids, text_encoder.EOS_ID]
@@ -75,6 +81,7 @@ def _random_symbols(number: int, length: int) -> list[int]:
     return [np.random.randint(number) for _ in range(length)]
 
 
+@_named
 class AlgorithmicIdentityBinary40(AlgorithmicProblem):
     """The task to copy strings."""
 
@@ -86,12 +93,14 @@ class AlgorithmicIdentityBinary40(AlgorithmicProblem):
             yield {"inputs": inputs, "targets": inputs}
 
 
+@_named
 class AlgorithmicIdentityDecimal40(AlgorithmicIdentityBinary40):
     """The task to copy strings of 10 symbols."""
 
     num_symbols = 10
 
 
+@_named
 class AlgorithmicIdentityVocab95Train20Eval30(AlgorithmicIdentityBinary40):
     """The task to copy strings of 95 symbols."""
 
@@ -101,6 +110,7 @@ class AlgorithmicIdentityVocab95Train20Eval30(AlgorithmicIdentityBinary40):
     train_size = 1_000_000
 
 
+@_named
 class AlgorithmicShiftDecimal40(AlgorithmicProblem):
     """The task to add 10 to each symbol."""
 
@@ -114,6 +124,7 @@ class AlgorithmicShiftDecimal40(AlgorithmicProblem):
             yield {"inputs": inputs, "targets": [symbol + shift for symbol in inputs]}
 
 
+@_named
 class AlgorithmicReverseBinary40(AlgorithmicProblem):
     """The task to reverse strings."""
 
@@ -125,12 +136,14 @@ class AlgorithmicReverseBinary40(AlgorithmicProblem):
             yield {"inputs": inputs, "targets": inputs[::-1]}
 
 
+@_named
 class AlgorithmicReverseDecimal40(AlgorithmicReverseBinary40):
     """The task to reverse strings of 10 symbols."""
 
     num_symbols = 10
 
 
+@_named
 class AlgorithmicReverseBinary40Test(AlgorithmicReverseBinary40):
     """The task to reverse strings, with little data."""
 
@@ -171,6 +184,7 @@ def reverse_generator_nlplike(
         yield {"inputs": inputs, "targets": inputs[::-1]}
 
 
+@_named
 class AlgorithmicReverseNlplike8k(AlgorithmicProblem):
     """The task to reverse strings like sentences, with 8,000 symbols."""
 
@@ -183,6 +197,7 @@ class AlgorithmicReverseNlplike8k(AlgorithmicProblem):
         return reverse_generator_nlplike(nbr_symbols, max_length, nbr_cases, 10, 1.3)
 
 
+@_named
 class AlgorithmicReverseNlplike32k(AlgorithmicReverseNlplike8k):
     """The task to reverse strings like sentences, with 32,000 symbols."""
 
@@ -244,6 +259,7 @@ class _Arithmetic(AlgorithmicProblem):
         raise NotImplementedError
 
 
+@_named
 class AlgorithmicAdditionBinary40(_Arithmetic):
     """The task to add binary numbers."""
 
@@ -251,12 +267,14 @@ class AlgorithmicAdditionBinary40(_Arithmetic):
         return one + other
 
 
+@_named
 class AlgorithmicAdditionDecimal40(AlgorithmicAdditionBinary40):
     """The task to add decimal numbers."""
 
     num_symbols = 10
 
 
+@_named
 class AlgorithmicMultiplicationBinary40(_Arithmetic):
     """The task to multiply binary numbers."""
 
@@ -264,12 +282,14 @@ class AlgorithmicMultiplicationBinary40(_Arithmetic):
         return one * other
 
 
+@_named
 class AlgorithmicMultiplicationDecimal40(AlgorithmicMultiplicationBinary40):
     """The task to multiply decimal numbers."""
 
     num_symbols = 10
 
 
+@_named
 class AlgorithmicSortProblem(AlgorithmicProblem):
     """The task to sort numbers. If `unique` is True, all numbers are different."""
 

@@ -69,6 +69,10 @@ def adapt(t2t: t2t_problem.Problem) -> problem.Problem:
     return AdaptedMulti(t2t) if isinstance(t2t, MultiProblem) else adapted_problem.adapt(t2t)
 
 
+# A package may create problems of classes that it does not register.
+t2t_problem.Problem.make_adapted = staticmethod(adapt)
+
+
 def _has_classes(task):
     return isinstance(task, text_problems.Text2ClassProblem)
 

@@ -129,7 +129,7 @@ class Problem:
     """A problem with T2T's methods."""
 
     name = ""
-    # `registry.register_problem` sets this to `multi_problem.adapt`, which imports this module.
+    # `multi_problem`, which imports this module, sets this to its function `adapt`.
     make_adapted: Callable[[Any], Any]
     _max_cases: int | None = None  # limit of samples during data generation; set by `adapted`
 

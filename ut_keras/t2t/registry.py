@@ -50,7 +50,6 @@ register_base_problem = register_problem
 
 def _add_problem(name: str, problem_class: type[t2t_problem.Problem]) -> None:
     problem_class.name = name
-    problem_class.make_adapted = staticmethod(multi_problem.adapt)
 
     def make_problem():
         arguments = overridden.INIT_ARGUMENTS
