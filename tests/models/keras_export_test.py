@@ -311,3 +311,29 @@ def test_export_rejects_nested_outputs(format, tmp_path):
     with pytest.raises(ValueError, match=r"^call of Users .*Received: a dict that contains a list"):
         model.export(tmp_path / "m.onnx", format=format, input_signature=signature, verbose=False)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("dtype", [tf.string, tf.float32])
+def test_export_of_own_call_reads_other_features(dtype, tmp_path):
+    """Only the caller knows which values a `call` of the user's class accepts."""
+    model = examples.make("universal")
+
+    class Reading(type(model)):
+        def call(self, features, training=None, num_steps=None):
+            given = features["inputs"]
+            ids = tf.strings.to_number(given, tf.int32) if dtype == tf.string else given * 13.0
+            features = {**features, "inputs": tf.cast(ids, tf.int32)}
+            return super().call(features, training, num_steps)
+
+    reading = Reading(model.hparams, model.specs)
+    specs = {"inputs": tf.TensorSpec([None, None], dtype)}
+    specs["targets"] = tf.TensorSpec([None, None], tf.int32)
+    reading.export(tmp_path / "model", input_signature=[specs], verbose=False)
+    features = examples.features("universal")
+    if dtype == tf.string:
+        features["inputs"] = features["inputs"].astype(str)
+    else:
+        features["inputs"] = np.float32(features["inputs"] + 0.5) / 13
+    features = {name: tf.constant(values) for name, values in features.items()}
+    loaded = tf.saved_model.load(tmp_path / "model")
+    np.testing.assert_allclose(loaded.serve(features), reading(features), atol=1e-6)

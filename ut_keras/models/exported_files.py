@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from ut_keras.data.features import FeatureSpec
@@ -220,6 +219,9 @@ def _order(name):
 def check_outputs_of_call(model: Any, specs: Mapping[str, Any]) -> None:
     """Check that the outputs of a user's `call` are not nested.
 
+    The function traces the call without values, because only the caller knows which values the
+    call accepts.
+
     Args:
         model: a `KerasModel`.
         specs: dict from feature name to spec, from `named_signature`.
@@ -227,8 +229,16 @@ def check_outputs_of_call(model: Any, specs: Mapping[str, Any]) -> None:
     Raises:
         ValueError: if the outputs are neither a tensor nor a dict, list or tuple of tensors.
     """
-    features = _random_inputs(model, specs)(np.random.default_rng(seed=0))
-    outputs = model(features, training=False)
+    traced = []
+
+    @tf.function
+    def trace(features):
+        traced.append(model(features, training=False))
+
+    trace.get_concrete_function(
+        {name: tf.TensorSpec(spec.shape, spec.dtype) for name, spec in specs.items()}
+    )
+    outputs = traced[-1]
     is_mapping = isinstance(outputs, Mapping)
     is_sequence = isinstance(outputs, list | tuple)
     parts = outputs.values() if is_mapping else outputs if is_sequence else [outputs]
