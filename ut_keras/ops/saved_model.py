@@ -42,15 +42,22 @@ def tables(layers: Iterable[keras.layers.Layer]) -> list[Any]:
     in lists, tuples and dicts.
     """
     resource = tf.saved_model.experimental.TrackableResource
-    found = {
-        id(one): one
-        for layer in layers
-        for value in vars(layer).values()
-        if isinstance(value, resource | list | tuple | Mapping)
-        for one in keras.tree.flatten(value)
-        if isinstance(one, resource)
-    }
-    return list(found.values())
+    found = {id(one): one for layer in layers for one in _parts(vars(layer))}
+    return [one for one in found.values() if isinstance(one, resource)]
+
+
+def _parts(value):
+    """Yield a value and all values inside its lists, tuples and dicts.
+
+    `keras.tree.flatten` sorts the keys of a dict, so it cannot read a dict with keys such as None
+    and "a".
+    """
+    yield value
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _parts(one)
 
 
 def check(folder: str) -> None:
