@@ -15,7 +15,8 @@ write the same records for the same seed. The built-in problems of the same name
 References: tensor2tensor/data_generators/algorithmic.py.
 """
 
-from collections.abc import Iterable, Iterator
+import operator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -240,6 +241,7 @@ class _Arithmetic(AlgorithmicProblem):
 
     num_symbols = 2
     _yields_num_symbols = True
+    _result: Callable[[int, int], int]
 
     def generator(self, base: int, max_length: int, nbr_cases: int) -> _Cases:
         if max_length < 3:
@@ -255,16 +257,12 @@ class _Arithmetic(AlgorithmicProblem):
             inputs = [*digits, base, *other_digits]
             yield {"inputs": inputs, "targets": number_to_lower_endian(result, base)}
 
-    def _result(self, one: int, other: int) -> int:
-        raise NotImplementedError
-
 
 @_named
 class AlgorithmicAdditionBinary40(_Arithmetic):
     """The task to add binary numbers."""
 
-    def _result(self, one: int, other: int) -> int:
-        return one + other
+    _result = staticmethod(operator.add)
 
 
 @_named
@@ -278,8 +276,7 @@ class AlgorithmicAdditionDecimal40(AlgorithmicAdditionBinary40):
 class AlgorithmicMultiplicationBinary40(_Arithmetic):
     """The task to multiply binary numbers."""
 
-    def _result(self, one: int, other: int) -> int:
-        return one * other
+    _result = staticmethod(operator.mul)
 
 
 @_named
